@@ -110,7 +110,7 @@ def _answering(folder: Path, command: Sequence[str], url: str, variables: Mappin
     finally:
         os.killpg(process.pid, 15)
         try:
-            process.wait(15)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
             process.wait()

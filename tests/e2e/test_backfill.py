@@ -21,7 +21,7 @@ from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.service import RagService
 from tests.support.tools import wait_until
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(900)
 
 FINE = verdict(observations=["it answers"], explanation="it answers the question", score=5)
 CONTEXT = "The town library opens at nine. Books may be kept for three weeks."
@@ -62,8 +62,8 @@ def produce_at(broker: Broker, topic: str, messages: list[tuple[bytes, bytes]], 
     producer = KafkaProducer(bootstrap_servers=broker.address)
     for key, value in messages:
         producer.send(topic, value, key=key, timestamp_ms=at_ms)
-    producer.flush(timeout=20)
-    producer.close(timeout=10)
+    producer.flush(timeout=120)
+    producer.close(timeout=120)
 
 
 def ask(port: int, number: int) -> None:

@@ -54,7 +54,7 @@ async def monitor(given: dict[str, Any]) -> AsyncIterator[app.Running]:
 
 async def until(condition: Callable[[], object]) -> None:
     """The client library of the judge takes seconds to load, many on a busy machine."""
-    with anyio.fail_after(60):
+    with anyio.fail_after(120):
         while not condition():  # noqa: ASYNC110 - metrics have no event to wait for
             await anyio.sleep(0.01)
 

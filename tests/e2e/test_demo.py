@@ -22,20 +22,20 @@ def test_the_demo_shows_the_alert_with_an_answer_and_why_and_ends_cleanly_on_ctr
     try:
         wait_until(lambda: "ALERT RagDefectRateHigh" in "".join(said), 120, "the alert")
         (address,) = re.findall(r"metrics: (http\S+)", "".join(said))
-        with urllib.request.urlopen(address, timeout=10) as metrics:
+        with urllib.request.urlopen(address, timeout=60) as metrics:
             assert b'ragmonitor_evaluations_total{app="acme-support"' in metrics.read()
         (page,) = re.findall(r"page: (http\S+)", "".join(said))
-        with urllib.request.urlopen(page, timeout=10) as shown:
+        with urllib.request.urlopen(page, timeout=60) as shown:
             text = shown.read().decode()
             assert "acme-support" in text
             assert "<mark" in text, "the worst answers are there, with their texts"
         wait_until(lambda: "worst:" in "".join(said), 10, "the worst answer")
         demo.send_signal(signal.SIGINT)
-        assert demo.wait(15) == 0
+        assert demo.wait(60) == 0
     finally:
         demo.kill()
         demo.wait()
-    reader.join(5)
+    reader.join(60)
     demo.stdout.close()
     text = "".join(said)
     assert "Traceback" not in text

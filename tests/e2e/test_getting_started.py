@@ -17,7 +17,7 @@ def test_the_first_alert_arrives_as_the_page_says(tmp_path: Path) -> None:
     require("curl", "curl")
     with MonitorProcess(tmp_path) as monitor:
         typed = typed.replace("127.0.0.1:4318", f"127.0.0.1:{monitor.http}")
-        subprocess.run(["sh", "-ec", typed], check=True, capture_output=True, timeout=60)
+        subprocess.run(["sh", "-ec", typed], check=True, capture_output=True, timeout=300)
 
         def fired() -> list[dict[str, Any]]:
             events = [json.loads(line) for line in monitor.log.read_text().splitlines() if line.startswith("{")]

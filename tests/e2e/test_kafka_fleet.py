@@ -55,7 +55,7 @@ def create(broker: Broker, group: str, partitions: int = 6) -> None:
     broker.create_topics(f"{group}.spans", f"{group}.rows", f"{group}.results", partitions=partitions)
 
 
-@pytest.mark.timeout(1500 if FULL else 600)
+@pytest.mark.timeout(6000 if FULL else 1800)
 def test_nothing_is_lost_whatever_befalls_replicas_and_broker(tmp_path: Path) -> None:
     """Every trace and row has its results, every message that cannot be read is put aside, nothing stands still."""
     with Broker(tmp_path / "broker") as broker, LLMServer() as llm:

@@ -29,7 +29,7 @@ EXPECTED = "ragmonitor_sampling_expected_total"
 LIMIT = "ragmonitor_sampling_bucket_limit_evaluations"
 SAID = {"observations": ["it answers"], "explanation": "it answers the question", "score": 5}
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(960)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def logs(ids: list[str]) -> ExportLogsServiceRequest:
 def post(collector: Collector, path: str, request: Any) -> None:
     url = f"http://127.0.0.1:{collector.http}/v1/{path}"
     headers = {"Content-Type": "application/x-protobuf"}
-    urllib.request.urlopen(urllib.request.Request(url, request.SerializeToString(), headers), timeout=30).close()
+    urllib.request.urlopen(urllib.request.Request(url, request.SerializeToString(), headers), timeout=60).close()
 
 
 @pytest.mark.parametrize("encoding", ["otlp_proto", "otlp_json"])

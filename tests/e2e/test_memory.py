@@ -68,7 +68,7 @@ def test_after_a_restart_the_samplers_know_what_the_history_tells_before_the_fir
             assert process.total("ragmonitor_sampling_learned_results_total") == 0
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 def test_a_replica_hears_what_another_judges_and_a_new_one_without_a_disk_what_all_have(
     kafka: Broker, tmp_path: Path
 ) -> None:

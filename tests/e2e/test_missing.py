@@ -72,7 +72,7 @@ class Service:
     def _post(self, body: bytes) -> None:
         url = f"http://127.0.0.1:{self.port}/v1/cases"
         asked = urllib.request.Request(url, body, {"Content-Type": "application/x-ndjson"})
-        with urllib.request.urlopen(asked, timeout=20) as answer:
+        with urllib.request.urlopen(asked, timeout=60) as answer:
             assert answer.status == 200
 
     def firing(self) -> list[tuple[str, str]]:

@@ -47,7 +47,7 @@ class Killable(MonitorProcess):
 
     def ended(self) -> int:
         assert self.process is not None
-        return self.process.wait(30)
+        return self.process.wait(60)
 
     def send(self, *answers: str) -> None:
         rows = [

@@ -93,7 +93,7 @@ def monitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitorProcess
 
 def why(monitor: MonitorProcess, request_id: str) -> dict[str, Any]:
     address = f"http://127.0.0.1:{monitor.metrics_port}/api/v1/why?trace={request_id}"
-    with urllib.request.urlopen(address, timeout=10) as answer:
+    with urllib.request.urlopen(address, timeout=60) as answer:
         found: dict[str, Any] = json.load(answer)
     return found
 

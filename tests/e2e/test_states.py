@@ -282,7 +282,7 @@ async def test_a_paused_judge_is_an_alert_in_process_from_the_first_look_to_the_
     def firing() -> list[str]:
         return [one.annotations["description"] for one in found[0].alerts if one.firing and one.name == NAME]
 
-    with anyio.fail_after(90):
+    with anyio.fail_after(120):
         async with anyio.create_task_group() as tasks:
             run = functools.partial(app.run, config.parse(given), stop, started=found.append, alerts_every=0.05)
             tasks.start_soon(run)

@@ -135,7 +135,7 @@ class Held:
         def send() -> int:
             headers = {"Content-Type": "application/x-protobuf"}
             asked = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/traces", body, headers)
-            with urllib.request.urlopen(asked, timeout=20) as answer:
+            with urllib.request.urlopen(asked, timeout=60) as answer:
                 return int(answer.status)
 
         assert await anyio.to_thread.run_sync(send) == 200

@@ -19,7 +19,7 @@ from tests.support.prometheus import alertmanager, get_json, prometheus, webhook
 from tests.support.sample_service import SampleService
 from tests.support.tools import wait_until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1200)
 
 RATE = """
   sum(increase(ragmonitor_evaluation_weight_total{evaluator="groundedness", defect="true"}[30s]))

@@ -20,7 +20,7 @@ import pytest
 from tests.support.paths import ROOT
 from tests.support.written import of_page
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(2400)
 
 TALLY = '''
 """Sink `tally`: how many results came, in a file."""

@@ -165,7 +165,7 @@ def test_prometheus_gets_sums_from_which_the_rules_have_the_same_corrected_rate(
     one = calibrated(judged[0], "-r", judged[1], "--metrics", path)
     checked = subprocess.run(
         [require("promtool", "prometheus"), "check", "metrics"],
-        input=path.read_text(), capture_output=True, text=True, timeout=60, check=False,
+        input=path.read_text(), capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
 
@@ -207,7 +207,7 @@ def serving(text: str) -> Iterator[str]:
             yield f"127.0.0.1:{server.server_address[1]}"
         finally:
             server.shutdown()
-            thread.join(5)
+            thread.join(60)
 
 
 def test_traffic_that_is_not_production_is_in_no_rate(tmp_path: Path) -> None:

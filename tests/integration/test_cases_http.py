@@ -40,7 +40,7 @@ def row(name: str, answer: str = GOOD, **more: Any) -> dict[str, Any]:
 
 def post(port: int, content: bytes, kind: str = JSON, path: str = "/v1/cases", **headers: str) -> httpx.Response:
     # Connecting is tried again: the metrics port, which says when the monitor is ready, is up before the receiver's.
-    with httpx.Client(trust_env=False, timeout=30) as client:
+    with httpx.Client(trust_env=False, timeout=60) as client:
         url = f"http://127.0.0.1:{port}{path}"
         return client.post(url, content=content, headers={"content-type": kind, **headers})
 
@@ -249,10 +249,10 @@ def test_every_row_that_was_answered_for_is_judged_after_kill_9(tmp_path: Path) 
         time.sleep(0.4)
         assert monitor.process is not None
         monitor.process.send_signal(signal.SIGKILL)
-        monitor.process.wait(10)
+        monitor.process.wait(60)
         stop.set()
         for sender in senders:
-            sender.join(10)
+            sender.join(60)
     assert len(acknowledged) > 50
     with monitor:
         wait_until(lambda: monitor.total("ragmonitor_spool_records") == 0 and ended(monitor, 0), 60, "the replay")

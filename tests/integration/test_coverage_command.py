@@ -26,7 +26,7 @@ DIALECTS = [one.name for one in registry.conventions()]
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "monitor", *arguments], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-m", "monitor", *arguments], capture_output=True, text=True, check=False, timeout=300
     )
 
 

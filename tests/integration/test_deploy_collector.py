@@ -26,7 +26,7 @@ PATIENT: dict[str, Any] = {
     "evaluators": [{"type": "overlap_groundedness"}],
 }
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(900)
 
 
 def send(collector: DeployedCollector, count: int) -> None:
@@ -43,7 +43,7 @@ def post(collector: DeployedCollector, body: bytes) -> None:
     request = urllib.request.Request(
         f"http://127.0.0.1:{collector.http}/v1/traces", body, {"Content-Type": "application/x-protobuf"}
     )
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         assert answer.status == 200
 
 

@@ -18,7 +18,7 @@ from tests.support.monitor import MonitorProcess
 from tests.support.service import BAD, RagService
 from tests.support.tools import wait_until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1200)
 _DEFAULT = deploy.DEPLOY / "docker" / "config.yaml"
 
 
@@ -49,7 +49,7 @@ class Contained(MonitorProcess):
         """Ask as the image's health check does."""
         asks = [*self.image.said("HEALTHCHECK"), "--url", f"http://127.0.0.1:{self.metrics_port}"]
         asking = self.image.popen(asks, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        said, complained = asking.communicate(timeout=30)
+        said, complained = asking.communicate(timeout=300)
         return subprocess.CompletedProcess(asks, asking.returncode, said, complained)
 
 

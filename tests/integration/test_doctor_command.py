@@ -166,7 +166,7 @@ def test_ports_that_our_own_running_monitor_has_are_fine(tmp_path):
         found = examined(config, "--no-judge")
     finally:
         process.terminate()
-        process.communicate(timeout=20)
+        process.communicate(timeout=300)
     assert level(found, f"127.0.0.1:{http} is in use by a running monitor") == "ok"
     assert level(found, f"127.0.0.1:{metrics} is in use by a running monitor") == "ok"
 

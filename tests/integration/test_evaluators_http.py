@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from monitor import registry
 from monitor.clock import SystemClock
 from monitor.errors import JudgeError
+from monitor.judge import litellm_provider
 from monitor.judge.client import open_judge
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Case, Document, Message, Request
@@ -36,7 +36,7 @@ CASE = Case(
     prompt=(Message("system", "Use: Mars has two moons."), Message("user", "How many moons has Mars?")),
     response="Mars has two moons. They were found in 1789.",
 )
-CAP = 1.0
+CAP = 2.0
 KEY = "sk-canary-secret"
 
 
@@ -212,7 +212,7 @@ class TestClassifierServer:
         assert second.at - first.at >= 0.5
 
     async def test_a_slow_answer_within_the_time_limit_counts(self, llm):
-        llm.always(say.slow(scores(), CAP / 2))
+        llm.always(say.slow(scores(), 0.5))
         async with classifier(llm) as ask:
             assert (await ask()).value == 0.75
 
@@ -227,13 +227,12 @@ class TestClassifierServer:
                 await ask()
             assert caught.value.reason is UnscoredReason.BUDGET
 
-    async def test_litellm_is_not_waited_for(self, llm):
+    async def test_litellm_is_not_imported(self, llm, monkeypatch):
         """A classifier needs none of the seconds and megabytes of its import."""
+        monkeypatch.setattr(litellm_provider, "_imported", lambda: pytest.fail("litellm is imported"))
         llm.always(scores())
-        started = time.monotonic()
         async with classifier(llm) as ask:
-            await ask()
-        assert time.monotonic() - started < 1.0
+            assert (await ask()).value == 0.75
 
     async def test_leaving_ends_an_open_question(self, llm):
         llm.always(say.hang())

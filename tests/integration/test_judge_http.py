@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import asynccontextmanager, suppress
@@ -18,6 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.clock import SystemClock
 from monitor.errors import JudgeError
+from monitor.judge import litellm_provider
 from monitor.judge.client import open_judge
 from monitor.judge.settings import JudgeSettings
 from monitor.judge.setup import PauseCause
@@ -29,11 +31,12 @@ from monitor.telemetry.health import Health
 from monitor.telemetry.metrics import Metrics
 from tests.support import llm as say
 from tests.support.llm import LLMServer, Reply, Script
+from tests.support.tools import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
 MODEL = "openai/gpt-4o-mini"
-CAP = 1.0
+CAP = 2.0
 CANARY = "sk-canary-secret"
 PROMPT_CANARY = "canary-in-the-response"
 SCHEMA = {
@@ -150,7 +153,7 @@ async def test_every_fault_of_a_provider_is_unscored_with_its_own_reason(rig, ll
         took = time.monotonic() - started
     assert len(llm.requests) == calls
     assert rig.calls(reason) == calls
-    assert took < calls * (CAP + 1) + 1.5  # the back-off is 1.5 s at most
+    assert took < (calls * (CAP + 1) + 1.5) * PATIENCE  # the back-off is 1.5 s at most
 
 
 async def judge_is_loaded(judge, llm: LLMServer) -> None:
@@ -349,7 +352,7 @@ async def test_a_key_that_is_written_into_its_file_is_used_without_a_restart(rig
     async with rig.judge(api_key=None, api_key_file=str(file)) as judge:
         assert await reason_of(judge) is UnscoredReason.AUTH
         file.write_text("new\n")
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             while True:
                 with suppress(JudgeError):
                     await judge.ask(question())
@@ -372,12 +375,19 @@ async def test_leaving_the_context_ends_open_questions_with_shutdown_and_leaves_
     assert ours == []
 
 
-async def test_opening_does_not_wait_for_the_import_nor_hold_readiness_back(rig, llm):
+async def test_opening_does_not_wait_for_the_import_nor_hold_readiness_back(rig, llm, monkeypatch):
     """J15 and the lifecycle: receivers listen and are ready while litellm is still being imported."""
-    started = time.monotonic()
-    async with rig.judge():
-        assert time.monotonic() - started < 2
+    opened, imported = threading.Event(), litellm_provider._imported
+
+    def slowly():
+        assert opened.wait(60), "opening waits for the import"
+        return imported()
+
+    monkeypatch.setattr(litellm_provider, "_imported", slowly)
+    async with rig.judge() as judge:
         assert rig.runtime.health.ready
+        assert not judge._loaded.is_set()
+        opened.set()
 
 
 async def test_litellm_is_left_without_callbacks_retries_and_downloads(rig, llm):

@@ -47,7 +47,7 @@ def post(collector, path, request):
         request.SerializeToString(),
         {"Content-Type": "application/x-protobuf"},
     )
-    with urllib.request.urlopen(sent, timeout=10) as answer:
+    with urllib.request.urlopen(sent, timeout=60) as answer:
         assert answer.status == 200
 
 

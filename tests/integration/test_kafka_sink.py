@@ -21,10 +21,11 @@ from monitor.transport.kafka.producer import Sending, open_producer
 from tests.support.kafka import Broker
 from tests.support.results import judged
 from tests.support.runtime import runtime, total
+from tests.support.tools import PATIENCE
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(900),
     # kafka-python 3.0.12 leaves the sockets of connections that were refused to the garbage collector.
     pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -83,10 +84,13 @@ async def test_a_result_is_there_when_it_is_delivered_keyed_by_its_trace_many_at
     broker.create_topics("sink.plain")
     lent, results = runtime(SystemClock()), [judged(number) for number in range(2000)]
     async with sink(broker, "sink.plain").open(lent) as deliver:
-        await deliver(results[0])
+        began = time.monotonic()
+        for one in results[:20]:
+            await deliver(one)
+        alone = (time.monotonic() - began) / 20
         began = time.monotonic()
         async with anyio.create_task_group() as tasks:
-            for one in results[1:]:
+            for one in results[20:]:
                 tasks.start_soon(deliver, one)
         seconds = time.monotonic() - began
     found = read(broker, "sink.plain", 2000)
@@ -95,7 +99,7 @@ async def test_a_result_is_there_when_it_is_delivered_keyed_by_its_trace_many_at
     for one in found:
         assert one.key.decode() == json.loads(one.value)["trace_id"]
     assert all("request" not in row for row in rows(found).values())
-    assert seconds < 5  # one at a time it would be ten
+    assert seconds < alone * 1980 / 2  # what they would take one at a time
     assert total(lent.metrics, "ragmonitor_producer_records_total", topic="sink.plain", outcome="delivered") == 2000
 
 
@@ -133,7 +137,7 @@ async def test_nothing_is_lost_or_unheard_while_the_broker_is_away_for_ten_secon
             for one in results:
                 tasks.start_soon(deliver, one)
                 await anyio.sleep(0.01)
-        with anyio.fail_after(60):
+        with anyio.fail_after(120):
             while {past.result for past in heard} != {one.id for one in results}:  # noqa: ASYNC110
                 await anyio.sleep(0.1)
         beside.cancel_scope.cancel()
@@ -182,7 +186,7 @@ async def test_a_missing_topic_is_said_once_waited_for_and_never_made(broker: Br
         for number in range(2):
             with pytest.raises(MonitorError, match="not delivered in time: topic not found"):
                 await deliver(judged(number))
-        assert 2 <= (time.monotonic() - began) / 2 < 5
+        assert 2 <= (time.monotonic() - began) / 2 < 5 * PATIENCE
     with broker.admin() as admin:
         assert "sink.missing" not in admin.list_topics()
     assert total(lent.metrics, "ragmonitor_events_total", event="kafka_topic_missing") == 1
@@ -215,7 +219,7 @@ async def test_leaving_without_a_broker_takes_seconds_and_says_what_was_not_sent
             tasks.start_soon(one)
             await anyio.sleep(0.5)
             began = time.monotonic()
-        assert time.monotonic() - began < 12
+        assert time.monotonic() - began < 12 * PATIENCE
     assert [str(error) for error in failed] == ["the monitor is stopping"]
     del broker
 
@@ -233,7 +237,7 @@ async def test_every_reader_hears_the_newest_results_in_order_and_then_each_that
             await deliver(one(number))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(options.replay_results, heard.append, runtime(SystemClock()))
-            with anyio.fail_after(30):
+            with anyio.fail_after(120):
                 while len(heard) < 50:  # noqa: ASYNC110 - another task fills it
                     await anyio.sleep(0.05)
             past = len(heard)
@@ -242,7 +246,7 @@ async def test_every_reader_hears_the_newest_results_in_order_and_then_each_that
             ]
             assert heard[-1].result == one(99).id
             await deliver(one(100))
-            with anyio.fail_after(10):
+            with anyio.fail_after(120):
                 while len(heard) < past + 1:  # noqa: ASYNC110
                     await anyio.sleep(0.05)
             tasks.cancel_scope.cancel()

@@ -40,7 +40,7 @@ from tests.support.otlp import ScriptedIntake, Serving, serving
 from tests.support.results import judged
 from tests.support.runtime import runtime
 from tests.support.service import BAD, RagService
-from tests.support.tools import wait_until
+from tests.support.tools import PATIENCE, wait_until
 
 pytestmark = pytest.mark.anyio
 KINDS = pytest.mark.parametrize("kind", ["grpc", "http"])
@@ -133,7 +133,7 @@ async def test_a_receiver_that_stays_full_is_a_failure_within_the_timeout(kind: 
         began = time.monotonic()
         with pytest.raises(Overloaded, match=r"UNAVAILABLE|answered 503"):
             await deliver(sink(kind, receiver, timeout=0.5))
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 9  # ten seconds, where nothing is configured
 
 
 @KINDS
@@ -175,7 +175,7 @@ async def test_headers_go_along_and_a_wrong_one_is_a_failure_at_once(kind: str) 
         with pytest.raises(MonitorError, match=r"UNAUTHENTICATED|answered 401") as caught:
             await deliver(sink(kind, receiver, headers={"authorization": "Bearer wrong"}))
         assert not isinstance(caught.value, Overloaded)
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 9  # ten seconds, where nothing is configured
         assert len(receiver.intake.items) == 1
 
 
@@ -237,7 +237,7 @@ async def test_what_is_too_large_together_is_sent_in_parts(kind: str) -> None:
             for one in results:
                 group.start_soon(deliver_one, one)
         assert len(receiver.intake.items) == 30
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 4 * PATIENCE
 
 
 async def test_a_quota_that_is_spent_is_not_asked_again_for_every_part() -> None:
@@ -309,7 +309,7 @@ async def test_a_receiver_that_never_finishes_its_answer_costs_no_more_than_the_
         began = time.monotonic()
         with pytest.raises(Overloaded):
             await deliver(sink(kind, f"http://127.0.0.1:{port}", timeout=0.3))
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 4 * PATIENCE  # the whole answer would take half an hour
 
 
 async def test_a_real_collector_takes_events_and_hands_them_on_unchanged(tmp_path: Path) -> None:

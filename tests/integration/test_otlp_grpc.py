@@ -27,7 +27,7 @@ from monitor.stages import Accepted
 from monitor.transport.otlp import wire
 from tests.support.otlp import ScriptedIntake, Serving, log_request, serving, span_request
 from tests.support.runtime import total
-from tests.support.tools import wait_until
+from tests.support.tools import PATIENCE, wait_until
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 Code = grpc.StatusCode
@@ -46,7 +46,7 @@ def receiver(intake: ScriptedIntake) -> Iterator[Serving]:
 
 def export(at: Serving, request: Any = None, **call: Any) -> Any:
     with grpc.insecure_channel(at.address, [("grpc.max_send_message_length", -1)]) as channel:
-        return TraceServiceStub(channel).Export(request or span_request(2), timeout=10, **call)
+        return TraceServiceStub(channel).Export(request or span_request(2), timeout=60, **call)
 
 
 def refused(at: Serving, request: Any = None, **call: Any) -> grpc.RpcError:
@@ -57,7 +57,7 @@ def refused(at: Serving, request: Any = None, **call: Any) -> grpc.RpcError:
 
 def raw(at: Serving, message: bytes, path: str = EXPORT, **call: Any) -> bytes:
     with grpc.insecure_channel(at.address, [("grpc.max_send_message_length", -1)]) as channel:
-        answer: bytes = channel.unary_unary(path)(message, timeout=10, **call)
+        answer: bytes = channel.unary_unary(path)(message, timeout=60, **call)
         return answer
 
 
@@ -89,13 +89,13 @@ def test_1_3_4_export_is_answered_with_a_response_without_partial_success(
 
 def test_17_logs_are_taken(receiver: Serving, intake: ScriptedIntake) -> None:
     with grpc.insecure_channel(receiver.address) as channel:
-        assert not LogsServiceStub(channel).Export(log_request(3), timeout=10).HasField("partial_success")
+        assert not LogsServiceStub(channel).Export(log_request(3), timeout=60).HasField("partial_success")
     assert (intake.batches[0].signal, len(intake.items)) == ("logs", 3)
 
 
 def test_17_metrics_and_anything_else_are_unimplemented(receiver: Serving, intake: ScriptedIntake) -> None:
     with grpc.insecure_channel(receiver.address) as channel, pytest.raises(grpc.RpcError) as caught:
-        MetricsServiceStub(channel).Export(ExportMetricsServiceRequest(), timeout=10)
+        MetricsServiceStub(channel).Export(ExportMetricsServiceRequest(), timeout=60)
     assert caught.value.code() is Code.UNIMPLEMENTED
     assert intake.calls == 0
     assert total(receiver.runtime.metrics, "ragmonitor_receiver_requests_total", code="UNIMPLEMENTED") == 1
@@ -184,8 +184,8 @@ def test_15_a_hundred_concurrent_calls_on_one_connection_are_served() -> None:
         grpc.insecure_channel(receiver.address) as channel,
     ):
         stub = TraceServiceStub(channel)
-        calls: list[Future[Any]] = [stub.Export.future(span_request(1), timeout=30) for _ in range(100)]
-        assert all(isinstance(call.result(30), Response) for call in calls)
+        calls: list[Future[Any]] = [stub.Export.future(span_request(1), timeout=120) for _ in range(100)]
+        assert all(isinstance(call.result(120), Response) for call in calls)
 
 
 def test_15_the_number_of_streams_is_configurable() -> None:
@@ -200,9 +200,9 @@ def test_15_the_number_of_streams_is_configurable() -> None:
     ):
         stub = TraceServiceStub(channel)
         begun = time.monotonic()
-        calls = [stub.Export.future(span_request(1), timeout=30) for _ in range(4)]
+        calls = [stub.Export.future(span_request(1), timeout=120) for _ in range(4)]
         for call in calls:
-            call.result(20)
+            call.result(120)
         assert time.monotonic() - begun > 0.5  # one after the other, none refused
 
 
@@ -229,37 +229,37 @@ def test_42_ok_is_said_only_after_intake_has_made_the_data_safe() -> None:
     safe = threading.Event()
 
     async def slowly(_batch: object) -> Accepted:
-        await asyncio.to_thread(safe.wait, 10)
+        await asyncio.to_thread(safe.wait, 60)
         return Accepted()
 
     with (
         serving(OtlpGrpc(port=0), ScriptedIntake(slowly)) as receiver,
         grpc.insecure_channel(receiver.address) as channel,
     ):
-        call = TraceServiceStub(channel).Export.future(span_request(1), timeout=10)
+        call = TraceServiceStub(channel).Export.future(span_request(1), timeout=60)
         with pytest.raises(grpc.FutureTimeoutError):
             call.result(0.3)
         safe.set()
-        assert isinstance(call.result(5), Response)
+        assert isinstance(call.result(60), Response)
 
 
 def test_calls_beyond_the_limit_in_work_are_asked_to_come_again() -> None:
     release = threading.Event()
 
     async def slowly(_batch: object) -> Accepted:
-        await asyncio.to_thread(release.wait, 10)
+        await asyncio.to_thread(release.wait, 60)
         return Accepted()
 
     with (
         serving(OtlpGrpc(port=0, max_concurrent_requests=1), ScriptedIntake(always=slowly)) as receiver,
         grpc.insecure_channel(receiver.address) as channel,
     ):
-        call = TraceServiceStub(channel).Export.future(span_request(1), timeout=10)
+        call = TraceServiceStub(channel).Export.future(span_request(1), timeout=60)
         wait_until(lambda: receiver.intake.calls == 1)
         error = refused(receiver)
         assert (error.code(), len(retry_delays(error))) == (Code.UNAVAILABLE, 2)
         release.set()
-        assert call.result(5) is not None
+        assert call.result(60) is not None
 
 
 def test_a_port_in_use_and_a_foreign_address_are_configuration_errors(receiver: Serving) -> None:
@@ -277,10 +277,10 @@ def test_when_stopped_a_call_in_work_is_finished_and_one_too_slow_is_cut_retryab
 
         with serving(OtlpGrpc(port=0), ScriptedIntake(slowly)) as receiver:
             channel = grpc.insecure_channel(receiver.address)
-            call = TraceServiceStub(channel).Export.future(span_request(1), timeout=10)
+            call = TraceServiceStub(channel).Export.future(span_request(1), timeout=60)
             wait_until(lambda at=receiver: at.intake.calls)
             begun = time.monotonic()
-        assert time.monotonic() - begun < 4
+        assert time.monotonic() - begun < 4 * PATIENCE  # less than the slow one takes
         assert call.code() in expected
         channel.close()
 
@@ -289,7 +289,7 @@ def test_when_stopped_a_call_in_work_is_finished_and_one_too_slow_is_cut_retryab
 def test_30_a_connection_that_never_speaks_is_cut(said: bytes) -> None:
     with (
         serving(OtlpGrpc(port=0, handshake_timeout=0.3)) as receiver,
-        socket.create_connection(("127.0.0.1", receiver.port), timeout=10) as sock,
+        socket.create_connection(("127.0.0.1", receiver.port), timeout=60) as sock,
     ):
         sock.sendall(said)
         with contextlib.suppress(ConnectionResetError):

@@ -123,7 +123,7 @@ def test_nothing_older_than_the_configured_version_is_spoken(authority: Authorit
         context.maximum_version = version
         try:
             with (
-                socket.create_connection(("127.0.0.1", receiver.port), timeout=5) as plain,
+                socket.create_connection(("127.0.0.1", receiver.port), timeout=60) as plain,
                 context.wrap_socket(plain, server_hostname="127.0.0.1"),
             ):
                 return True

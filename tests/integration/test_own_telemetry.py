@@ -186,9 +186,7 @@ def test_an_endpoint_where_nobody_listens_is_said_once_and_stops_nothing(tmp_pat
         time.sleep(4)  # more than two attempts
         assert monitor.total("ragmonitor_events_total", event="telemetry_failed") == 1
         assert monitor.total("ragmonitor_evaluations_total") == 2
-        began = time.monotonic()
-        assert monitor.terminate() == 0
-        assert time.monotonic() - began < 5
+        assert monitor.terminate(5) == 0
     lines = [json.loads(line) for line in monitor.log.read_text().splitlines()]  # and nothing of the SDK's own
     said = [line for line in lines if line["level"] not in ("info", "debug")]
     assert [line["event"] for line in said] == ["telemetry_failed"]
@@ -200,11 +198,9 @@ def test_an_endpoint_that_never_answers_does_not_hold_up_the_end(tmp_path: Path)
         deaf.bind(("127.0.0.1", 0))
         deaf.listen()
         address = f"http://127.0.0.1:{deaf.getsockname()[1]}"
-        with MonitorProcess(tmp_path, {**LOCAL, **telemetry(address, protocol="http", timeout="30s")}) as monitor:
+        with MonitorProcess(tmp_path, {**LOCAL, **telemetry(address, protocol="http", timeout="60s")}) as monitor:
             ask(monitor, 3)
-            began = time.monotonic()
-            assert monitor.terminate() == 0
-            assert time.monotonic() - began < 5
+            assert monitor.terminate(5) == 0
 
 
 def test_a_receiver_that_comes_back_gets_what_waited(tmp_path: Path) -> None:
@@ -248,6 +244,6 @@ def test_without_an_endpoint_the_sdk_is_not_even_imported(tmp_path: Path) -> Non
         "print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])\n"
     )
     found = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], check=False, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code, str(tmp_path)], check=False, capture_output=True, text=True, timeout=300
     )
     assert found.stdout.strip() == "[]", found.stderr

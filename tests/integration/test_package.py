@@ -274,7 +274,7 @@ def demo(python: Path, folder: Path) -> Iterator[tuple[subprocess.Popen[str], li
     finally:
         running.kill()
         running.wait()
-        reader.join(5)
+        reader.join(60)
         running.stdout.close()
 
 
@@ -285,14 +285,14 @@ def test_the_installed_demo_judges_its_recorded_traffic_and_shows_it_on_the_page
         (page,) = re.findall(r"page: (http\S+)", "".join(said))
 
         def judged() -> bool:
-            with urllib.request.urlopen(metrics, timeout=10) as answer:
+            with urllib.request.urlopen(metrics, timeout=60) as answer:
                 return b'ragmonitor_evaluations_total{app="acme-support"' in answer.read()
 
         wait_until(judged, 30, "a verdict")
-        with urllib.request.urlopen(page, timeout=10) as shown:
+        with urllib.request.urlopen(page, timeout=60) as shown:
             assert b"acme-support" in shown.read()
         running.send_signal(signal.SIGINT)
-        assert running.wait(15) == 0
+        assert running.wait(60) == 0
     assert "Traceback" not in "".join(said)
 
 

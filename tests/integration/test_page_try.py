@@ -19,7 +19,7 @@ from tests.support.command import command
 from tests.support.llm import LLMServer
 from tests.support.monitor import MonitorProcess
 from tests.support.service import BAD, GOOD, RagService
-from tests.support.tools import wait_until
+from tests.support.tools import PATIENCE, wait_until
 
 HOSTILE = "</bdi></details><script>document.body.id='run'</script><img src=x onerror=alert(1)>\u202e {{7*7}}"
 OWN = ("ragmonitor_trials_total", "ragmonitor_trials_cost_dollars_total")
@@ -71,7 +71,7 @@ def monitor(tmp_path_factory, llm) -> Iterator[MonitorProcess]:
 
 @pytest.fixture
 def client(monitor) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=f"http://127.0.0.1:{monitor.metrics_port}", trust_env=False, timeout=30) as made:
+    with httpx.Client(base_url=f"http://127.0.0.1:{monitor.metrics_port}", trust_env=False, timeout=60) as made:
         yield made
 
 
@@ -303,7 +303,7 @@ def test_a_click_on_the_button_shows_what_came_of_it_without_scripts(monitor, ll
         assert browser.value("document.querySelector('.try select').value") == "groundedness"
         browser.value("document.querySelector('.try [name=times]').value = '3'")
         browser.value("document.querySelector('.try button').click()")
-        end = time.monotonic() + 20
+        end = time.monotonic() + 20 * PATIENCE
         while "flips" not in (said := browser.value("document.querySelector('.tried')?.innerText ?? ''")):
             assert time.monotonic() < end, browser.value("document.body.innerText")
             time.sleep(0.2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -78,11 +77,10 @@ async def test_many_cases_are_asked_about_side_by_side_within_the_limit_of_the_j
 ) -> None:
     llm.always(say.slow(answers(5), 0.2))
     await aevaluate([case()], ["groundedness"], judge=judge)  # so that LiteLLM is loaded
-    began = time.monotonic()
     cases = [case(f"{GOOD} {number}") for number in range(40)]
     found = await aevaluate(cases, ["groundedness"], judge={**judge, "max_concurrency": 10})
     assert found["groundedness"].scored == 40
-    assert 4 * 0.2 <= time.monotonic() - began < 40 * 0.2
+    assert 1 < llm.most_at_once <= 10
 
 
 def test_texts_that_are_no_unicode_reach_the_judge(llm: LLMServer, judge: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ def refused(folder: Path, **given: Any) -> str:
     }
     path.write_text(yaml.safe_dump({**base, **given}))
     with start("run", "-c", path) as process:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
     assert process.returncode == 2, errors
     return errors.splitlines()[-1]
 

@@ -131,7 +131,7 @@ def test_long_commands_show_progress_on_a_terminal_and_it_goes_away(name: str, r
     """While what they print goes elsewhere, whole and without an escape sequence."""
     with Terminal() as terminal:
         running = terminal.start(*COMMANDS[name](rows), streams=("stderr",))
-        out, _ = running.communicate(timeout=60)
+        out, _ = running.communicate(timeout=300)
         assert running.returncode == 0
         terminal.close()
     assert SHOWN[name] in terminal.drawn
@@ -144,7 +144,7 @@ def test_long_commands_show_progress_on_a_terminal_and_it_goes_away(name: str, r
 @pytest.mark.parametrize("name", COMMANDS)
 def test_without_a_terminal_nothing_is_drawn_whatever_the_environment_says(name: str, rows: Path) -> None:
     shown = start(*COMMANDS[name](rows), env={**os.environ, "FORCE_COLOR": "1", "TERM": "xterm"})
-    out, err = shown.communicate(timeout=60)
+    out, err = shown.communicate(timeout=300)
     assert shown.returncode == 0
     assert err == ""
     assert "\x1b" not in out
@@ -153,7 +153,7 @@ def test_without_a_terminal_nothing_is_drawn_whatever_the_environment_says(name:
 def test_progress_has_no_colour_where_none_is_wanted(rows: Path) -> None:
     with Terminal() as terminal:
         running = terminal.start(*COMMANDS["evaluate"](rows), streams=("stderr",), NO_COLOR="1")
-        running.communicate(timeout=60)
+        running.communicate(timeout=300)
         terminal.close()
     assert "scoring" in terminal.drawn
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", terminal.drawn)
@@ -174,7 +174,7 @@ def test_what_cannot_be_read_is_said_beside_the_bar(rows: Path, tmp_path: Path) 
     broken.write_text("{\n")
     with Terminal(columns=300) as terminal:  # wide enough for the path of a temporary file
         running = terminal.start("evaluate", rows, broken, CAPTURES, *LOCAL, "--json", streams=("stderr",))
-        out, _ = running.communicate(timeout=60)
+        out, _ = running.communicate(timeout=300)
         assert running.returncode == 1
         terminal.close()
     assert json.loads(out)["unreadable"] == 1

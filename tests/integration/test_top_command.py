@@ -51,7 +51,7 @@ def url(monitor: MonitorProcess) -> str:
 def interrupt(running: subprocess.Popen[str], by: signal.Signals = signal.SIGINT) -> str:
     """End a command, which must be content with it; what it says on standard error."""
     running.send_signal(by)
-    _, said = running.communicate(timeout=10)
+    _, said = running.communicate(timeout=300)
     assert running.returncode == 0
     return said or ""
 
@@ -123,7 +123,7 @@ def test_into_a_pipe_there_is_a_line_for_each_change(monitor: MonitorProcess) ->
     assert running.stdout is not None
     lines = [running.stdout.readline() for _ in range(2)]
     running.send_signal(signal.SIGINT)
-    rest, _ = running.communicate(timeout=10)
+    rest, _ = running.communicate(timeout=300)
     assert running.returncode == 0
     assert "shop overlap_groundedness: 33 % defective" in lines[1]
     assert rest == ""

@@ -20,7 +20,7 @@ from monitor.transport.otlp import json_mapping, wire
 from tests.support.hostile_traces import KEYS, ODDITIES, TIMES, assert_sound, decoded, examples
 from tests.support.traces import SETUPS
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1200)
 
 BODIES: list[tuple[Signal, bytes]] = [
     ("logs" if path.name.endswith(".logs.pb") else "traces", path.read_bytes())

@@ -16,7 +16,7 @@ from monitor.model.trace import Trace
 from tests.support.hostile_traces import KEYS, VALUES, WORDS, assert_sound, examples
 from tests.support.traces import TRACE_ID
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1200)
 
 
 @examples(400)

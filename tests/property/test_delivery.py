@@ -33,7 +33,7 @@ from tests.support.traces import SETUPS, captured_parts
 SETTINGS = AssemblySettings()
 QUIET, IDLE = float(SETTINGS.grace_period), float(SETTINGS.idle_timeout)
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1200)
 
 
 class Monitor:

@@ -21,7 +21,7 @@ from monitor.stages import Convention, Observation
 from tests.support.hostile_traces import KEYS, TIMES, TRACES, VALUES, WORDS, assert_sound, decoded, examples, read_parts
 from tests.support.traces import SETUPS, TRACE_ID, Builder, captured_parts
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1200)
 
 CONVENTIONS = registry.conventions()
 EVENTS = sorted({record.event_name for _, i, parts in TRACES for record in decoded(i, parts).records})

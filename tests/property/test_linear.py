@@ -22,7 +22,7 @@ from tests.support.hostile_traces import TIMES
 from tests.support.readers import READERS
 from tests.support.work import assert_linear
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1200)
 
 LONG = 100_000
 

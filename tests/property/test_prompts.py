@@ -14,7 +14,7 @@ from monitor.extraction.template import PromptTemplate
 from tests.support.hostile_traces import examples
 from tests.support.readers import is_plain
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1200)
 
 _MARKS = re.compile(r"[<>\[\]#*:\uff1a{}]|-{3}|={3}|`{3}|_{3}|\"{3}|\n\n|\d", re.IGNORECASE)
 LINES = st.lists(

@@ -16,7 +16,7 @@ from monitor.model.span import Value
 from tests.support.hostile_traces import examples
 from tests.support.readers import is_plain
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1200)
 
 FRAGMENTS = [
     "word",

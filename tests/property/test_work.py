@@ -20,7 +20,7 @@ from tests.support.traces import Builder
 from tests.support.traces import documents as flattened
 from tests.support.work import calls
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1200)
 
 # -- values
 

@@ -49,7 +49,7 @@ class Receiver:
     arrived: anyio.Event = field(default_factory=anyio.Event)
 
     async def until(self, count: int) -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             while len(self.posts) < count:
                 await self.arrived.wait()
                 self.arrived = anyio.Event()

@@ -65,7 +65,7 @@ class Browser:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(60)
         os.close(self._read)
         os.close(self._write)
         for _ in range(20):  # its children may still write for a moment

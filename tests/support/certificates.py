@@ -38,4 +38,4 @@ class Authority:
     @staticmethod
     def _openssl(*arguments: object) -> None:
         command = [require("openssl", "openssl"), *map(str, arguments)]
-        subprocess.run(command, check=True, capture_output=True, timeout=30)
+        subprocess.run(command, check=True, capture_output=True, timeout=300)

@@ -137,7 +137,7 @@ class DeployedCollector(Collector):
 def validate(file: Path) -> subprocess.CompletedProcess[str]:
     """Let the Collector read a configuration; the caller looks at the exit status."""
     command = [_program(), "validate", f"--config={file}"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 def _program() -> Path:

@@ -45,7 +45,7 @@ def services(file: Path) -> dict[str, dict[str, object]]:
 
 def _run(program: str | Path, *arguments: str | Path, cwd: Path | None = None) -> Done:
     command = [program, *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
 
 
 def _hadolint() -> Path:

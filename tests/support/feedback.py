@@ -28,7 +28,7 @@ def post(monitor: MonitorProcess, *entries: dict[str, Any], expect: int = 200) -
     url = f"http://127.0.0.1:{monitor.http}/v1/feedback"
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             status, said = answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
         status, said = error.code, json.loads(error.read())

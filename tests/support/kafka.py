@@ -120,7 +120,7 @@ class Broker:
         """SIGKILL: as when the machine takes it away. What was acknowledged is on disk or in the page cache."""
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(60)
 
     def suspend(self) -> None:
         """SIGSTOP: connections stay open, nothing answers."""
@@ -208,7 +208,7 @@ class Broker:
         }
 
     def _run(self, command: list[str], jars: Path) -> None:
-        done = subprocess.run(command, cwd=jars, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, cwd=jars, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode:
             pytest.fail(f"Kafka's storage could not be formatted:\n{(done.stdout + done.stderr)[-2000:]}")
 

@@ -92,9 +92,9 @@ def produce(broker: Broker, topic: str, messages: Iterable[tuple[bytes | None, b
     try:
         for one, value in messages:
             producer.send(topic, value, key=one, partition=partition)
-        producer.flush(timeout=20)
+        producer.flush(timeout=120)
     finally:
-        producer.close(timeout=10)
+        producer.close(timeout=120)
 
 
 def produce_traces(broker: Broker, topic: str, traces: Iterable[int], **options: Any) -> None:

@@ -182,6 +182,7 @@ class LLMServer:
 
     def __init__(self) -> None:
         self.requests: list[Asked] = []
+        self.most_at_once = self._at_work = 0
         self._next: list[Script] = []
         self._always: Script = status(500, message="nothing scripted")
         self._loop = asyncio.new_event_loop()
@@ -235,6 +236,14 @@ class LLMServer:
         raw = await reader.readexactly(int(headers.get("content-length", 0)))
         asked = Asked(head[0].split(" ")[1], headers, json.loads(raw) if raw else {}, time.monotonic())
         self.requests.append(asked)
+        self._at_work += 1
+        self.most_at_once = max(self.most_at_once, self._at_work)
+        try:
+            return await self._reply(asked, reader, writer)
+        finally:
+            self._at_work -= 1
+
+    async def _reply(self, asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         script = self._next.pop(0) if self._next else self._always
         reply = script(asked) if callable(script) else script
         await asyncio.sleep(reply.delay)

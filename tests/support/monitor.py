@@ -15,7 +15,7 @@ from typing import Any, Self
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.tools import free_port, wait_until
+from tests.support.tools import PATIENCE, free_port, wait_until
 
 
 class MonitorProcess:
@@ -61,7 +61,7 @@ class MonitorProcess:
             return False
 
     def get(self, path: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}{path}", timeout=60) as answer:
             return answer.read().decode()
 
     def samples(self) -> dict[str, list[tuple[dict[str, str], float]]]:
@@ -78,21 +78,21 @@ class MonitorProcess:
     def post(self, body: bytes, path: str = "/v1/traces", kind: str = "application/x-protobuf") -> int:
         request = urllib.request.Request(f"http://127.0.0.1:{self.http}{path}", body, {"Content-Type": kind})
         try:
-            with urllib.request.urlopen(request, timeout=20) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return answer.status
         except urllib.error.HTTPError as error:
             return error.code
 
     def terminate(self, seconds: float = 10.0) -> int:
-        """SIGTERM, and its exit status; fails when it takes longer than `seconds`."""
+        """SIGTERM, and its exit status. Fails when it takes longer than `seconds` times `PATIENCE`."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(seconds)
+        return self.process.wait(seconds * PATIENCE)
 
     def kill(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(60)
 
     def __enter__(self) -> Self:
         return self.start()

@@ -212,5 +212,5 @@ class Site:
             yield f"http://127.0.0.1:{port}"
         finally:
             anyio.from_thread.run_sync(holder["stop"].set, token=holder["token"])
-            thread.join(10)
+            thread.join(60)
             assert ended.is_set()

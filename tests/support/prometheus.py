@@ -24,7 +24,7 @@ _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopba
 
 def get_json(url: str, **query: str) -> Any:
     """The JSON at a loopback address."""
-    with _direct.open(f"{url}?{urlencode(query)}" if query else url, timeout=10) as answer:
+    with _direct.open(f"{url}?{urlencode(query)}" if query else url, timeout=60) as answer:
         return json.load(answer)
 
 
@@ -37,7 +37,7 @@ def promtool(*arguments: str | Path, cwd: Path | None = None) -> subprocess.Comp
 def amtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run amtool; the caller looks at the exit status."""
     command = [require("amtool", "prometheus-alertmanager"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def _running(arguments: Sequence[str], port: int, log: Path) -> Iterator[None]:
             if process.poll() is not None:
                 pytest.fail(f"{arguments[0]} ended with {process.returncode}:\n{log.read_text()[-2000:]}")
             try:
-                with _direct.open(f"http://127.0.0.1:{port}/-/ready", timeout=5):
+                with _direct.open(f"http://127.0.0.1:{port}/-/ready", timeout=60):
                     return True
             except (urllib.error.URLError, OSError):
                 return False
@@ -125,7 +125,7 @@ def _running(arguments: Sequence[str], port: int, log: Path) -> Iterator[None]:
     finally:
         process.terminate()
         try:
-            process.wait(10)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -168,4 +168,4 @@ def webhook() -> Iterator[Webhook]:
             yield kept
         finally:
             server.shutdown()
-            thread.join(5)
+            thread.join(60)

@@ -31,13 +31,13 @@ class SampleService:
     def hallucinate(self, share: float) -> None:
         """From now on `share` of its answers, 0 to 1, are made up."""
         body = json.dumps({"hallucinate": share}).encode()
-        with _DIRECT.open(urllib.request.Request(f"{self.url}/quality", body), timeout=10) as answer:
+        with _DIRECT.open(urllib.request.Request(f"{self.url}/quality", body), timeout=60) as answer:
             assert answer.status == 200
 
     def ask(self, question: str) -> Any:
         """One question more, and what it says of it."""
         query = urllib.parse.urlencode({"q": question})
-        with _DIRECT.open(f"{self.url}/ask?{query}", timeout=30) as answer:
+        with _DIRECT.open(f"{self.url}/ask?{query}", timeout=60) as answer:
             return json.load(answer)
 
     def __enter__(self) -> Self:
@@ -62,7 +62,7 @@ class SampleService:
         assert self._process is not None
         self._process.terminate()
         try:
-            self._process.wait(15)
+            self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._process.kill()
 
@@ -70,7 +70,7 @@ class SampleService:
         assert self._process is not None
         assert self._process.poll() is None, f"the sample service ended: {self.log.read_text()[-3000:]}"
         try:
-            with _DIRECT.open(f"{self.url}/healthz", timeout=5):
+            with _DIRECT.open(f"{self.url}/healthz", timeout=60):
                 return True
         except OSError:
             return False

@@ -212,7 +212,7 @@ def follow(checkout: Path) -> Way:
                 request = urllib.request.Request(
                     f"http://127.0.0.1:{http}/v1/traces", body, {"Content-Type": "application/json"}
                 )
-                urllib.request.urlopen(request, timeout=20).close()
+                urllib.request.urlopen(request, timeout=60).close()
                 wait_until((here / "calls.json").exists, 60, "the count of the evaluation")
             except BaseException:
                 print(log.read_text(errors="replace"), file=sys.stderr)

@@ -59,5 +59,5 @@ class Terminal:
         if self._theirs >= 0:
             os.close(self._theirs)
             self._theirs = -1
-            self._reader.join(5)
+            self._reader.join(60)
             os.close(self._ours)

@@ -8,8 +8,10 @@ import os
 import random
 import shutil
 import socket
+import sqlite3
 import time
 from collections.abc import Callable
+from http.client import HTTPException
 from typing import NoReturn
 
 import anyio
@@ -56,21 +58,35 @@ def _first_port() -> int:
     return 12_000 + number * _PORTS
 
 
+PATIENCE = float(os.environ.get("RAG_MONITOR_TEST_PATIENCE", "6"))
+"""Multiplies the limits of the tests: they name what a quiet machine needs, and a busy one gets so many times that."""
+
+
 def wait_until(condition: Callable[[], object], seconds: float = 10.0, what: str = "the condition") -> object:
-    """Poll until `condition` is truthy; its value. Fails after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        value = condition()
+    """Poll until `condition` is truthy; its value. Fails after `seconds` times `PATIENCE`, and at least a minute.
+
+    A condition may look at what is not there yet: a connection refused, half a file, an empty reply, a key or an item
+    that is missing mean "not yet". An `AssertionError` means "never" and ends the wait.
+    """
+    deadline = time.monotonic() + max(seconds, 10.0) * PATIENCE
+    last: Exception | None = None
+    while True:
+        try:
+            value = condition()
+        except (OSError, HTTPException, ValueError, LookupError, sqlite3.OperationalError) as error:
+            value, last = None, error
         if value:
             return value
+        if time.monotonic() >= deadline:
+            break
         time.sleep(0.02)
-    pytest.fail(f"{what} did not come about within {seconds} s")
+    pytest.fail(f"{what} did not come about within {seconds * PATIENCE:g} s" + (f"; last: {last!r}" if last else ""))
 
 
 async def until(condition: Callable[[], object], what: str = "the condition", seconds: float = 30.0) -> None:
-    """Wait in the event loop for a truth that sets no event. Fails after `seconds` of the loop's time."""
-    with anyio.move_on_after(seconds):
+    """Wait in the event loop for a truth that sets no event. Fails after `seconds` times `PATIENCE` of its time."""
+    with anyio.move_on_after(seconds * PATIENCE):
         while not condition():  # noqa: ASYNC110 - a thread, a broker or a log tells of it
             await anyio.sleep(0.005)
         return
-    pytest.fail(f"{what} did not come about within {seconds} s")
+    pytest.fail(f"{what} did not come about within {seconds * PATIENCE:g} s")

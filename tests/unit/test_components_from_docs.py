@@ -103,7 +103,7 @@ def test_the_source_hands_on_what_is_appended_and_says_when_it_cannot_work(tmp_p
             await anyio.sleep(0.05)
             with path.open("a") as file:
                 file.write('{"request": "How long?", "response": "Two years."}\nnonsense\n{"request": "cut')
-            with anyio.fail_after(5):
+            with anyio.fail_after(120):
                 while not intake.batches:  # noqa: ASYNC110 - it stands for a pipeline, and tells nobody
                     await anyio.sleep(0.02)
             beside.cancel_scope.cancel()

@@ -98,6 +98,6 @@ def test_prometheus_fills_the_link_in_with_any_label(tmp_path):
     (tmp_path / "tests.yml").write_text(yaml.safe_dump(tests))
     ran = subprocess.run(
         [require("promtool", "prometheus"), "test", "rules", "tests.yml"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr

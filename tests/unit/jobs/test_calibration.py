@@ -57,13 +57,13 @@ async def watching(folder):
 
 
 async def shows(lent, labels, **which):
-    with anyio.fail_after(5):
+    with anyio.fail_after(120):
         while total(lent.metrics, "ragmonitor_calibration_labels", **which) != labels:  # noqa: ASYNC110 - by file
             await anyio.sleep(EVERY)
 
 
 async def events(lent, name, number):
-    with anyio.fail_after(5):
+    with anyio.fail_after(120):
         while total(lent.metrics, "ragmonitor_events_total", event=name) != number:  # noqa: ASYNC110 - by file
             await anyio.sleep(EVERY)
 

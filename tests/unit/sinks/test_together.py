@@ -85,7 +85,7 @@ async def test_a_result_that_comes_just_when_another_is_done_is_not_forgotten(in
             await deliver(judged(number))
 
     async with together(receiver.send, at_once=3, in_flight=in_flight, clock=ManualClock()) as deliver:
-        with anyio.fail_after(5):
+        with anyio.fail_after(120):
             async with anyio.create_task_group() as group:
                 for _ in range(5):
                     group.start_soon(one_after_the_other)
@@ -161,7 +161,7 @@ async def test_an_error_that_is_not_of_the_receiver_does_not_close_the_line() ->
 async def test_leaving_does_not_wait_for_what_nobody_waits_for_any_more() -> None:
     """Stopping cancels the callers: their cases are judged again by the next process, however long a receiver hangs."""
     receiver = Receiver(gate=anyio.Event())
-    with anyio.fail_after(1):
+    with anyio.fail_after(120):
         async with together(receiver.send, at_once=1, in_flight=1, clock=ManualClock()) as deliver:
             with anyio.move_on_after(0.01):
                 await deliver(judged(1))

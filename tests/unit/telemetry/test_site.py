@@ -97,7 +97,7 @@ def test_the_page_is_only_read(tmp_path):
 
 def _get(url: str) -> None:
     with contextlib.suppress(httpx.HTTPError):
-        httpx.get(url, trust_env=False, timeout=10)
+        httpx.get(url, trust_env=False, timeout=60)
 
 
 def test_a_scrape_does_not_wait_for_a_page(tmp_path):
@@ -114,4 +114,4 @@ def test_a_scrape_does_not_wait_for_a_page(tmp_path):
         waiting.start()
         assert asked.wait(10)
         assert client.get(f"{url}/metrics", timeout=5).status_code == 200
-    waiting.join(10)
+    waiting.join(60)

@@ -45,7 +45,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 
 def ask(url: str, **options: Any) -> int:
-    with httpx.Client(trust_env=False, timeout=10) as client:
+    with httpx.Client(trust_env=False, timeout=60) as client:
         return client.get(url, **options).status_code
 
 

@@ -200,7 +200,7 @@ class TestShow:
 
         views = iter([replace(VIEW, alerts=()), VIEW])
         out = io.StringIO()
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             await show(
                 lambda: next(views), feed, until=lambda view: bool(view.alerts), console=Console(file=out), every=0.01
             )
@@ -211,7 +211,7 @@ class TestShow:
         views = iter([replace(VIEW, elapsed=elapsed) for elapsed in (0, 1, 16, 17)])
         out = io.StringIO()
         console = Console(file=out, width=40)
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             await show(
                 lambda: next(views), anyio.sleep_forever, until=lambda v: v.elapsed == 17, console=console, every=0
             )
@@ -224,7 +224,7 @@ class TestShow:
         out = io.StringIO()
         console = Console(file=out, force_terminal=True, width=80, height=24)
         view = replace(VIEW, worst=(WORST,) * 5)
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             await show(lambda: view, anyio.sleep_forever, until=lambda _: True, console=console, every=0)
         pictures = out.getvalue().count("answers get worse")
         assert pictures >= 1
@@ -236,7 +236,7 @@ class TestShow:
         async def feed() -> None:
             return
 
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             await show(
                 lambda: VIEW, feed, until=lambda _: next(count) == 5, console=Console(file=io.StringIO()), every=0.001
             )

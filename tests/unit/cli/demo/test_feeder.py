@@ -220,7 +220,7 @@ async def endpoint(*answers: Answer, wanted: int = 1) -> AsyncIterator[Endpoint]
 
 async def feed_until_arrived(to: Endpoint, **options: Any) -> feeder.Sent:
     sent = feeder.Sent()
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(
                 lambda: feeder.feed(to.url, SystemClock(), random.Random(5), traces_per_second=40, sent=sent, **options)
@@ -261,7 +261,7 @@ class TestFeed:
     @pytest.mark.parametrize("answer", [(400, {}, b"bad"), (200, {}, b"{}")])
     async def test_an_answer_that_says_the_traffic_is_wrong_ends_it_with_the_reason(self, answer: Answer) -> None:
         async with endpoint(answer) as port:
-            with anyio.fail_after(20), pytest.raises(InvalidData, match=r"127\.0\.0\.1"):
+            with anyio.fail_after(120), pytest.raises(InvalidData, match=r"127\.0\.0\.1"):
                 await feeder.feed(port.url, SystemClock(), random.Random(5), traces_per_second=40)
 
     async def test_spans_that_the_endpoint_rejects_are_not_passed_over(self) -> None:
@@ -269,7 +269,7 @@ class TestFeed:
         partial.partial_success.rejected_spans = 3
         partial.partial_success.error_message = "no span id"
         async with endpoint((200, {}, partial.SerializeToString())) as port:
-            with anyio.fail_after(20), pytest.raises(InvalidData, match="rejected 3 spans: no span id"):
+            with anyio.fail_after(120), pytest.raises(InvalidData, match="rejected 3 spans: no span id"):
                 await feeder.feed(port.url, SystemClock(), random.Random(5), traces_per_second=40)
 
     async def test_only_the_degrading_service_sends_unsupported_answers(self) -> None:

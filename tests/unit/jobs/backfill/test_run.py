@@ -78,7 +78,7 @@ class Bench:
             turn=self.turn,
             forgets=self.forgets,
         )
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             await self.backfill.run(context, until_done=until or self.done)
 
     def done(self, _held: Mapping[str, str]) -> bool:

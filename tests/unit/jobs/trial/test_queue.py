@@ -42,7 +42,7 @@ def queue_of(per_hour=30, clock=None, **judge):
 async def finish(queue, trial):
     async with anyio.create_task_group() as beside:
         beside.start_soon(queue.run)
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             await trial.finished.wait()
         beside.cancel_scope.cancel()
 

@@ -233,7 +233,7 @@ def test_the_time_for_what_somebody_has_made_to_be_slow_grows_with_its_length(te
         return time.process_time() - began
 
     small = max(min(seconds(text[: len(text) // 10]) for _ in range(3)), 1e-3)
-    assert seconds(text) < 30 * small
+    assert min(seconds(text) for _ in range(3)) < 30 * small
 
 
 def test_a_very_long_private_key_is_masked():

@@ -42,6 +42,6 @@ async def test_it_is_overwritten_in_the_file_and_in_its_log(tmp_path: Path) -> N
         assert all(part in on_disk(tmp_path) for payload in payloads for part in parts(payload))
         for ack in acks:
             ack.settle()
-        with anyio.fail_after(5):
+        with anyio.fail_after(120):
             while any(part in on_disk(tmp_path) for payload in payloads for part in parts(payload)):  # noqa: ASYNC110 - no event tells of the disk
                 await anyio.sleep(0.05)

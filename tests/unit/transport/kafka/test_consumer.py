@@ -194,7 +194,7 @@ async def consuming(monkeypatch: pytest.MonkeyPatch, *clients: Client | Exceptio
 async def take(bench: Bench, number: int) -> list[Any]:
     """The acks of the next messages."""
     found = []
-    with anyio.fail_after(5):
+    with anyio.fail_after(120):
         while len(found) < number:
             partition, record = await bench.consumer.next()
             found.append(partition.offsets.take(record.offset))
@@ -342,7 +342,7 @@ async def test_a_partition_that_comes_back_while_it_is_given_up_makes_void_what_
     consumer.assigned([again])
     assert ack.void
     assert not again.closed
-    with anyio.fail_after(5):
+    with anyio.fail_after(120):
         while not answered.is_set():  # noqa: ASYNC110 - a thread waits for it
             await anyio.sleep(0.01)
     assert not again.closed
