@@ -30,10 +30,13 @@ _HEX: Final = frozenset(b"0123456789abcdefABCDEF")
 
 
 class Bounds(NamedTuple):
-    """The most items (spans, log records, rows) of a message, the largest item, and the most unfinished messages."""
+    """The most items (spans, log records, rows) of a message, the largest item, the largest resource or scope, and the
+    most unfinished messages.
+    """
 
     items: int
     item_bytes: int
+    resource_bytes: int
     unfinished: int
 
 
@@ -161,10 +164,15 @@ class Messages:
                 body = await asyncio.to_thread(json_mapping.to_protobuf, signal, body, bounds.items)
             else:
                 body = json_mapping.to_protobuf(signal, body, bounds.items)
-        groups, oversized = limits.without_oversized(limits.cut(body, bounds.items), bounds.item_bytes)
+        groups, oversized = limits.without_oversized(
+            limits.cut(body, bounds.items), bounds.item_bytes, bounds.resource_bytes
+        )
         if oversized and not any(group.items for group in groups):
             self._too_large[signal].inc(oversized)
-            raise TooLarge(f"all {oversized} are larger than {bounds.item_bytes} bytes or have too many attributes")
+            raise TooLarge(
+                f"all {oversized} are larger than {bounds.item_bytes} bytes, have too many attributes, or a resource or"
+                f" scope of more than {bounds.resource_bytes} bytes or with too many attributes"
+            )
         accepted = await self._intake.accept(SpanBatch(_NAME, signal, groups, ack))
         if oversized:
             self._too_large[signal].inc(oversized)

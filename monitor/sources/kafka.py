@@ -78,6 +78,10 @@ class KafkaSource(KafkaConnection, Source):
     """Maximum encoded size of a span, log record or row. Larger ones are rejected and counted; the rest of the message
     is kept."""
 
+    max_resource_bytes: Size = Field(default=1024**2, gt=0)
+    """Maximum encoded size of a resource or a scope. The spans or log records of larger ones are rejected and counted;
+    the rest of the message is kept."""
+
     @field_validator("topics", mode="before")
     @classmethod
     def _written_out(cls, topics: object) -> object:
@@ -135,7 +139,7 @@ class KafkaSource(KafkaConnection, Source):
                 letters = DeadLetters(sender, self.dead_letters, tuple(self.topics), runtime, sending)
                 address = f"{', '.join(self.topics)} at {self.address}"
                 consumer = Consumer(_NAME, self._settings(), runtime, intake.hand_over, lambda: listening(address))
-                bounds = Bounds(self.max_spans, self.max_span_bytes, self.max_unfinished)
+                bounds = Bounds(self.max_spans, self.max_span_bytes, self.max_resource_bytes, self.max_unfinished)
                 messages = Messages(
                     consumer, intake, letters=letters, topics=self.topics, bounds=bounds, runtime=runtime
                 )

@@ -114,6 +114,33 @@ def test_refused_grpc_messages_are_let_go_without_the_garbage_collector() -> Non
 
 
 SPAN = length_delimited(1, bytes(15) + b"\x01") + length_delimited(2, bytes(7) + b"\x01")
+HOSTILE_RESOURCES = {
+    "millions of empty attributes": b"\x0a\x00" * 9_500_000,
+    "a hundred thousand attributes": b"\x0a\x00" * 100_000,
+    "megabytes of text": length_delimited(1, length_delimited(1, b"x" * 3_000_000)),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_RESOURCES)
+@pytest.mark.parametrize("what", ["resource", "scope"])
+def test_s6_a_resource_or_scope_without_measure_is_refused_before_it_is_decoded(
+    http: ReceiverProcess, name: str, what: str
+) -> None:
+    hostile = length_delimited(1, HOSTILE_RESOURCES[name])
+    span = length_delimited(2, SPAN)
+    if what == "resource":
+        body = length_delimited(1, hostile + length_delimited(2, span))
+    else:
+        body = length_delimited(1, length_delimited(2, hostile + span))
+    small = gzip.compress(body)
+    before = http.cpu_seconds()
+    with http.growth() as growth:
+        for _ in range(5):
+            assert post(http, small) == 400
+    assert http.cpu_seconds() - before < 1  # one such request took more than four seconds of processor time
+    assert max(growth()) < 64 * MIB
+
+
 HOSTILE = {
     "a million attributes": SPAN + length_delimited(9, b"") * 1_000_000,
     "ten megabytes of text": SPAN + length_delimited(5, b"x" * 10_000_000),

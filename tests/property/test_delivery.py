@@ -42,7 +42,7 @@ class Monitor:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.assembly = Assembly(SETTINGS)
-        self.head = HeadSampling(self.assembly.is_open, self.assembly.intern, [b"gen_ai"])
+        self.head = HeadSampling(self.assembly.is_open, self.assembly.shared, [b"gen_ai"])
         self.closed: list[ClosedTrace] = []
 
     def deliver(self, parts: Sequence[Part]) -> None:

@@ -75,13 +75,22 @@ class MonitorProcess:
     def total(self, name: str, **labels: str) -> float:
         return sum(value for at, value in self.samples()[name] if labels.items() <= at.items())
 
-    def post(self, body: bytes, path: str = "/v1/traces", kind: str = "application/x-protobuf") -> int:
-        request = urllib.request.Request(f"http://127.0.0.1:{self.http}{path}", body, {"Content-Type": kind})
+    def post(
+        self, body: bytes, path: str = "/v1/traces", kind: str = "application/x-protobuf", *, gzipped: bool = False
+    ) -> int:
+        headers = {"Content-Type": kind, **({"Content-Encoding": "gzip"} if gzipped else {})}
+        request = urllib.request.Request(f"http://127.0.0.1:{self.http}{path}", body, headers)
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return answer.status
         except urllib.error.HTTPError as error:
             return error.code
+
+    def resident(self, key: str = "VmRSS") -> int:
+        """Bytes of its resident memory; with `VmHWM` the highest number so far."""
+        assert self.process is not None
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition(f"{key}:")[2].split()[0]) * 1024
 
     def terminate(self, seconds: float = 10.0) -> int:
         """SIGTERM, and its exit status. Fails when it takes longer than `seconds` times `PATIENCE`."""

@@ -53,7 +53,7 @@ class Replay:
         self._rules = LiveRules(config)
         self._assembly = Assembly(config.assembly)
         marks = {mark for convention in conventions for mark in convention.record_marks}
-        self._head = HeadSampling(self._assembly.is_open, self._assembly.intern, marks)
+        self._head = HeadSampling(self._assembly.is_open, self._assembly.shared, marks)
         self._now = 0.0
         self.max_age = config.assembly.max_age
         """Seconds that a request may take: one that ended at some time may have begun so long before."""
@@ -187,7 +187,9 @@ def _of_message(source: KafkaSource, record: Any, replay: Replay) -> Iterator[Ca
     body = record.value
     if topic.encoding == "otlp_json":
         body = json_mapping.to_protobuf(signal, body, source.max_spans)
-    groups, _ = limits.without_oversized(limits.cut(body, source.max_spans), source.max_span_bytes)
+    groups, _ = limits.without_oversized(
+        limits.cut(body, source.max_spans), source.max_span_bytes, source.max_resource_bytes
+    )
     yield from replay.spans(SpanBatch("kafka", signal, groups), at)
 
 

@@ -19,16 +19,27 @@ _TRACE = 1500
 _PART = 400
 """Estimated memory of a part besides its encoded bytes: objects, table entries."""
 
-_INTERNED_AT_MOST = 10_000
+_SHARED = 300
+"""Estimated memory of a resource or scope besides its encoded bytes."""
+
 _NARROW = 64
 """Up to this many candidates the largest trace is searched for; of more, all similar in size, any will do."""
 
 
 @dataclass(slots=True)
-class _OpenTrace:
-    """`first` and `last` part, and for when its closing is `scheduled`: monotonic. `size` in bytes, estimated.
+class _Shared:
+    """An encoded resource or scope, and how many open traces hold it."""
 
-    `roots` are those seen, `unended` those of them that have not ended.
+    data: bytes
+    traces: int = 0
+
+
+@dataclass(slots=True)
+class _OpenTrace:
+    """`first` and `last` part, and for when its closing is `scheduled`: monotonic.
+
+    `roots` are those seen, `unended` those of them that have not ended. `size` is an estimate in bytes and includes
+    `shared_size`, that of the resources and scopes which it holds, perhaps with other traces.
     """
 
     trace_id: bytes
@@ -43,7 +54,9 @@ class _OpenTrace:
     acks: dict[Ack, None] = field(default_factory=dict)
     roots: int = 0
     unended: int = 0
+    holds: dict[bytes, _Shared] = field(default_factory=dict)
     size: int = _TRACE
+    shared_size: int = 0
     size_class: int = 0
     scheduled: float = float("inf")
 
@@ -80,7 +93,7 @@ class Assembly:
         self._ready: list[ClosedTrace] = []
         self._timers: list[tuple[float, bytes]] = []
         self._by_size: list[dict[bytes, _OpenTrace]] = [{} for _ in range(64)]
-        self._interned: dict[bytes, bytes] = {}
+        self._shared: dict[bytes, _Shared] = {}
         self._bytes = 0
 
     @property
@@ -211,11 +224,10 @@ class Assembly:
         """Whether open traces use more than half of their memory limit, so new deliveries should wait."""
         return self._bytes > self._memory / 2
 
-    def intern(self, data: bytes) -> bytes:
-        """Return the shared copy of an encoded resource or scope, which arrives with each delivery."""
-        if len(self._interned) >= _INTERNED_AT_MOST:
-            self._interned.clear()
-        return self._interned.setdefault(data, data)
+    def shared(self, data: bytes) -> bytes:
+        """Return the copy of an encoded resource or scope that open traces hold; `data` itself if none does."""
+        known = self._shared.get(data)
+        return data if known is None else known.data
 
     # -- taking parts
 
@@ -227,6 +239,7 @@ class Assembly:
         counts = [0] * 8
         spans, records = trace.spans, trace.records
         size, largest = trace.size, self._largest
+        before = trace.size - trace.shared_size
         room = self._most - len(spans) - len(records)
         last_resource = last_scope = own_resource = own_scope = b""
         overflow = None
@@ -249,8 +262,8 @@ class Assembly:
                 size -= len(known.encoded) + _PART
             if resource is not last_resource or scope is not last_scope:
                 last_resource, last_scope = resource, scope
-                size += self._cost(resource) + self._cost(scope)
-                own_resource, own_scope = self.intern(resource), self.intern(scope)
+                size += self._hold(trace, resource) + self._hold(trace, scope)
+                own_resource, own_scope = trace.holds[resource].data, trace.holds[scope].data
             size += len(encoded) + _PART
             if known is None:
                 if size > largest or not room:
@@ -267,13 +280,26 @@ class Assembly:
             if is_root and not kind:
                 trace.roots += 1
                 trace.unended += not ended_ns
-        self._bytes += size - trace.size
         trace.size = size
+        self._bytes += trace.size - trace.shared_size - before
         return counts, overflow, taken
 
-    def _cost(self, data: bytes) -> int:
-        """Return the memory that a resource or scope adds; the trace that brings it first is charged."""
-        return 0 if data in self._interned else len(data)
+    def _hold(self, trace: _OpenTrace, data: bytes) -> int:
+        """Have a trace hold a resource or scope until it is closed. Returns the bytes that make the trace larger.
+
+        Every trace that holds it is larger by it; the memory of all counts it once.
+        """
+        if data in trace.holds:
+            return 0
+        cost = len(data) + _SHARED
+        shared = self._shared.get(data)
+        if shared is None:
+            shared = self._shared[data] = _Shared(data)
+            self._bytes += cost
+        shared.traces += 1
+        trace.holds[shared.data] = shared
+        trace.shared_size += cost
+        return cost
 
     # -- closing
 
@@ -308,7 +334,12 @@ class Assembly:
     def _close(self, trace: _OpenTrace, reason: Closed, now: float) -> None:
         del self._open[trace.trace_id]
         self._by_size[trace.size_class].pop(trace.trace_id, None)
-        self._bytes -= trace.size
+        self._bytes -= trace.size - trace.shared_size
+        for shared in trace.holds.values():
+            shared.traces -= 1
+            if not shared.traces:
+                del self._shared[shared.data]
+                self._bytes -= len(shared.data) + _SHARED
         self._ready.append(trace.close(reason))
         too_large = reason is Closed.TOO_LARGE
         self._closed.remember(trace.trace_id, trace.spans, trace.records, too_large=too_large, now=now)

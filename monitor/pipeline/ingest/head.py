@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from monitor.errors import InvalidData
 from monitor.extraction.feedback import telemetry
@@ -57,37 +57,47 @@ class _Sender(NamedTuple):
     fault: str
 
 
+_SENDERS_BYTES: Final = 8 * 1024**2
+_SENDER: Final = 500
+"""What a known sender takes beside its encoded resource and scope, in bytes."""
+
+
 class HeadSampling:
     """Sorts batches into what is kept and what is not. Stores nothing itself except the senders.
 
-    `is_open` says whether a trace is open: its log records follow it. `intern` gives the one copy of an encoded
-    resource or scope. A log record without any of `record_marks` is an application's own, of no use here.
+    `is_open` says whether a trace is open: its log records follow it. `shared` gives the copy of an encoded resource or
+    scope that open traces hold, if any does. A log record without any of `record_marks` is an application's own, of no
+    use here.
     """
 
     def __init__(
-        self, is_open: Callable[[bytes], bool], intern: Callable[[bytes], bytes], record_marks: Iterable[bytes]
+        self, is_open: Callable[[bytes], bool], shared: Callable[[bytes], bytes], record_marks: Iterable[bytes]
     ) -> None:
         self._is_open = is_open
-        self._intern = intern
+        self._shared = shared
         self._record_marks = tuple(record_marks)
-        self._services: dict[tuple[bytes, bytes], _Sender] = {}
+        self._senders: decode.SizedCache[tuple[bytes, bytes], _Sender] = decode.SizedCache(_SENDERS_BYTES)
+        self._service: tuple[bytes, str, str] = (b"", "", "")
+        self._origins = decode.Origins()
 
     def sort(self, batch: SpanBatch, rate: float) -> Sorted:
         """Decide about each trace of `batch` at `rate` (0 to 1), and check in full what is kept."""
         found = Sorted([], {}, {}, {}, {}, {}, "", [])
         sort = self._sort_spans if batch.signal == "traces" else self._sort_records
         fault = ""
+        self._origins = decode.Origins()
         for group in batch.groups:
-            service = self._service(group.resource, group.scope)
+            service = self._sender(group.resource, group.scope)
             if service.is_self:
                 self._sort_self(batch.signal, group, service.app, found)
             else:
                 fault = sort(group, service, rate, found) or fault
+        self._origins = decode.Origins()  # it may hold much
         return found._replace(fault=fault)
 
     def _sort_spans(self, group: EncodedGroup, service: _Sender, rate: float, found: Sorted) -> str:
         items, app = group.items, service.app
-        resource, scope = self._intern(group.resource), self._intern(group.scope)
+        resource, scope = self._shared(group.resource), self._shared(group.scope)
         part_of = partial(_refuse, service.fault) if service.fault else wire.span_part
         kept, dropped, counts = found.kept, found.dropped, found.counts
         mine: list[bytes] = []
@@ -126,7 +136,7 @@ class HeadSampling:
 
     def _sort_records(self, group: EncodedGroup, service: _Sender, rate: float, found: Sorted) -> str:
         items = group.items
-        resource, scope = self._intern(group.resource), self._intern(group.scope)
+        resource, scope = self._shared(group.resource), self._shared(group.scope)
         part_of = partial(_refuse, service.fault) if service.fault else wire.record_part
         counts = found.counts
         mine: list[bytes] = []
@@ -155,7 +165,7 @@ class HeadSampling:
     def _external_score(self, item: bytes, resource: bytes, scope: bytes, found: Sorted) -> str:
         """Read an external score from a log record. Its trace need not be kept, and may be closed already."""
         try:
-            score = telemetry.of_record(decode.record(*wire.record_part(item, resource, scope)))
+            score = telemetry.of_record(decode.record(*wire.record_part(item, resource, scope), self._origins))
         except InvalidData:
             return "unrelated"
         if score is None:
@@ -184,16 +194,17 @@ class HeadSampling:
                 if trace_id:
                     found.own[trace_id] = app
 
-    def _service(self, resource: bytes, scope: bytes) -> _Sender:
-        """Return the sender of a group; decoded once per distinct resource and scope."""
-        key = (resource, scope)
-        known = self._services.get(key)
+    def _sender(self, resource: bytes, scope: bytes) -> _Sender:
+        """Return the sender of a group; small ones are remembered, as the same come again and again."""
+        known = self._senders.get((resource, scope))
         if known is None:
-            if len(self._services) >= 4096:  # noqa: PLR2004 - a bound, in case resources carry something that changes
-                self._services.clear()
-            app, fault = decode.service_name(resource), decode.fault_of(resource, scope)
+            if self._service[0] is not resource:  # the scopes of a large resource follow one another
+                self._service = (resource, decode.service_name(resource), decode.resource_fault(resource))
+            _, app, fault = self._service
             tells = any(mark in scope for mark in self._record_marks)
-            known = self._services[key] = _Sender(app, app == SELF or SELF.encode() in scope, tells, fault)
+            made = _Sender(app, app == SELF or SELF.encode() in scope, tells, fault or decode.scope_fault(scope))
+            size = _SENDER + len(resource) + len(scope) + len(app)
+            known = self._senders.put((resource, scope), made, size)
         return known
 
 

@@ -9,7 +9,7 @@ well.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from prometheus_client import Counter
@@ -18,12 +18,12 @@ from monitor.errors import InvalidData, Overloaded
 from monitor.extraction.feedback import telemetry
 from monitor.model.ack import Ack
 from monitor.model.external import ExternalScore
-from monitor.model.span import Part, Signal, SpanBatch
+from monitor.model.span import Signal, SpanBatch
 from monitor.pipeline.assembly import PartCounts
 from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.pipeline.in_flight import InFlight, WholeTrace
-from monitor.pipeline.ingest.head import HeadSampling, Sorted
+from monitor.pipeline.ingest.head import HeadSampling, Kept, Sorted
 from monitor.pipeline.ledger import Ledger, TraceOutcome
 from monitor.pipeline.recent_ids import RecentIds
 from monitor.stages import Accepted, Runtime
@@ -65,7 +65,7 @@ class SpanIngest:
         self._in_flight = in_flight
         self._processor = processor
         self._ended_at_the_door = RecentIds()
-        self._head = HeadSampling(assembly.is_open, assembly.intern, record_marks)
+        self._head = HeadSampling(assembly.is_open, assembly.shared, record_marks)
         self._children: dict[tuple[Signal, str, str], Counter] = {}
         for source in sources:
             for outcome in _SPAN_OUTCOMES:
@@ -113,6 +113,7 @@ class SpanIngest:
         source = batch.source
         self._pass(source, found)
         now = self._runtime.clock.monotonic()
+        origins = decode.Origins()
         for trace_id, entry in found.kept.items():
             if not entry.parts:
                 continue
@@ -133,7 +134,7 @@ class SpanIngest:
             self._count("traces", source, added.spans)
             self._count("logs", source, added.records)
             if added.spans.late and self._processor is not None:
-                self._processor.take(_late_scores(trace_id, entry.parts, entry.probability), ack)
+                self._processor.take(_late_scores(trace_id, entry, origins), ack)
         if found.external_scores and self._processor is not None:
             self._processor.take(found.external_scores, ack)
         if ack is not None:
@@ -194,15 +195,15 @@ class SpanIngest:
         return child
 
 
-def _late_scores(trace_id: bytes, parts: Sequence[Part], probability: float) -> list[ExternalScore]:
-    """Read the external scores on `parts` of a closed trace, kept with `probability`: they still count."""
+def _late_scores(trace_id: bytes, kept: Kept, origins: decode.Origins) -> list[ExternalScore]:
+    """Read the external scores on parts of a closed trace: they still count."""
     found: list[ExternalScore] = []
-    for part in parts:
+    for part in kept.parts:
         if part.signal != "traces" or not any(mark in part.encoded for mark in telemetry.MARKS):
             continue  # what holds no score is not decoded
         try:
-            span = decode.span(trace_id, part)
+            span = decode.span(trace_id, part, origins)
         except InvalidData:
             continue  # it was checked on its way in; a score that cannot be read must not cost the delivery
-        found += (replace(one, probability=probability) for one in telemetry.of_late(span))
+        found += (replace(one, probability=kept.probability) for one in telemetry.of_late(span))
     return found

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope as ScopeProto
@@ -27,7 +28,81 @@ MAX_LINKS: Final = 8
 
 _STATUS: Final[dict[int, SpanStatus]] = {1: "ok", 2: "error"}
 _REMOTE_PARENT: Final = 0x300
-_CACHED_ORIGIN_BYTES: Final = 16_384
+_CACHE_BYTES: Final = 8 * 1024**2
+_VALUE: Final = 200  # bytes of memory that a decoded value needs besides its text, rounded up
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class SizedCache(Generic[K, V]):
+    """Values that can be made again, of at most `max_bytes` in all; the oldest go first. Safe to use from threads."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._known: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._lock = threading.Lock()
+        self.bytes = 0
+
+    def get(self, key: K) -> V | None:
+        """Return the value of `key`; None if it is not kept."""
+        found = self._known.get(key)
+        return None if found is None else found[0]
+
+    def put(self, key: K, value: V, size: int) -> V:
+        """Keep and return a value of `size` bytes, its key included. One of more than 1/64 of the limit is not kept."""
+        if size * 64 <= self._max_bytes:
+            with self._lock:
+                self.bytes += size - self._known.pop(key, (value, 0))[1]
+                self._known[key] = (value, size)
+                while self.bytes > self._max_bytes:
+                    self.bytes -= self._known.popitem(last=False)[1][1]
+        return value
+
+
+class Origins:
+    """Who emitted the parts of a trace or a delivery. Each resource is decoded once, however many scopes it has.
+
+    Small ones are kept for the next trace as well.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[bytes, bytes], Origin] = {}
+        self._resources: dict[bytes, Mapping[str, Value]] = {}
+
+    def of(self, part: Part) -> Origin:
+        """Return the origin of a part. Raises `DecodeError`."""
+        key = (part.resource, part.scope)
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = _small_origins.get(key) or self._decoded(*key)
+        return found
+
+    def _decoded(self, resource: bytes, scope: bytes) -> Origin:
+        attributes = self._resources.get(resource)
+        if attributes is None:
+            attributes = self._resources[resource] = _attributes(ResourceProto.FromString(resource).attributes)
+        library = ScopeProto.FromString(scope)
+        name = attributes.get("service.name", "")
+        made = Origin(
+            service_name=name if isinstance(name, str) else "",
+            resource=attributes,
+            scope_name=library.name,
+            scope_version=library.version,
+            scope_attributes=_attributes(library.attributes),
+        )
+        values = _count((attributes, made.scope_attributes)) if len(resource) + len(scope) < _CACHE_BYTES // 64 else 0
+        return _small_origins.put((resource, scope), made, 2 * (len(resource) + len(scope)) + _VALUE * (values + 5))
+
+
+_small_origins: SizedCache[tuple[bytes, bytes], Origin] = SizedCache(_CACHE_BYTES)
+
+
+def _count(value: object) -> int:
+    """Return the number of values in a decoded one, itself included."""
+    if isinstance(value, Mapping):
+        return 1 + sum(map(_count, value.values()))
+    return 1 + sum(map(_count, value)) if isinstance(value, (list, tuple)) else 1
 
 
 def decode(
@@ -57,9 +132,12 @@ def decode(
             held = records.get(part.encoded)
             if held is None or (part.resource, part.scope) > (held.resource, held.scope):
                 records[part.encoded] = part
+    origins = Origins()
     try:
-        read_spans = sorted((_span(hex_id, part) for part in spans.values()), key=lambda s: (s.start_ns, s.span_id))
-        read_records = [(_record(hex_id, part), part.encoded) for part in records.values()]
+        read_spans = sorted(
+            (_span(hex_id, part, origins) for part in spans.values()), key=lambda s: (s.start_ns, s.span_id)
+        )
+        read_records = [(_record(hex_id, part, origins), part.encoded) for part in records.values()]
     except DecodeError as error:
         raise InvalidData(f"a part of trace {hex_id} cannot be decoded: {error}") from None
     read_records.sort(key=lambda pair: (pair[0].time_ns, pair[1]))
@@ -75,23 +153,22 @@ def decode(
     )
 
 
-def record(trace_id: bytes, part: Part) -> LogRecord:
+def record(trace_id: bytes, part: Part, origins: Origins) -> LogRecord:
     """Decode a part that is one log record. Raises `InvalidData`."""
     try:
-        return _record(trace_id.hex(), part)
+        return _record(trace_id.hex(), part, origins)
     except DecodeError as error:
         raise InvalidData(f"a log record cannot be decoded: {error}") from None
 
 
-def span(trace_id: bytes, part: Part) -> Span:
+def span(trace_id: bytes, part: Part, origins: Origins) -> Span:
     """Decode a part that is one span. Raises `InvalidData`."""
     try:
-        return _span(trace_id.hex(), part)
+        return _span(trace_id.hex(), part, origins)
     except DecodeError as error:
         raise InvalidData(f"a span cannot be decoded: {error}") from None
 
 
-@functools.lru_cache(maxsize=1024)
 def service_name(resource: bytes) -> str:
     """Return the `service.name` of an encoded resource; empty where it is missing or not text."""
     try:
@@ -104,13 +181,21 @@ def service_name(resource: bytes) -> str:
     return ""
 
 
-def fault_of(resource: bytes, scope: bytes) -> str:
-    """Return why the spans of a resource and scope can never be decoded; empty if they can be."""
-    for name, message, encoded in (("resource", ResourceProto, resource), ("scope", ScopeProto, scope)):
-        try:
-            message.FromString(encoded)
-        except DecodeError as error:
-            return f"the {name} of a group cannot be decoded: {error}"
+def resource_fault(resource: bytes) -> str:
+    """Return why the spans of a resource can never be decoded; empty if they can be."""
+    return _fault("resource", ResourceProto, resource)
+
+
+def scope_fault(scope: bytes) -> str:
+    """Return why the spans of a scope can never be decoded; empty if they can be."""
+    return _fault("scope", ScopeProto, scope)
+
+
+def _fault(name: str, message: Any, encoded: bytes) -> str:
+    try:
+        message.FromString(encoded)
+    except DecodeError as error:
+        return f"the {name} of a group cannot be decoded: {error}"
     return ""
 
 
@@ -118,7 +203,7 @@ def _rank(part: Part) -> tuple[bool, int, int, bytes, bytes, bytes]:
     return part.ended_ns > 0, len(part.encoded), part.ended_ns, part.encoded, part.resource, part.scope
 
 
-def _span(trace_id: str, part: Part) -> Span:
+def _span(trace_id: str, part: Part, origins: Origins) -> Span:
     proto = SpanProto.FromString(part.encoded)
     parent = proto.parent_span_id
     status = proto.status
@@ -134,7 +219,7 @@ def _span(trace_id: str, part: Part) -> Span:
         events=tuple(SpanEvent(e.name, e.time_unix_nano, _attributes(e.attributes)) for e in proto.events),
         status=_STATUS.get(status.code, "unset"),
         status_message=status.message,
-        origin=_origin_of(part),
+        origin=origins.of(part),
         dropped_attributes=proto.dropped_attributes_count,
         is_root=not any(parent) or proto.flags & _REMOTE_PARENT == _REMOTE_PARENT,
         links=tuple(map(_link, proto.links[:MAX_LINKS])) if proto.links else (),
@@ -149,7 +234,7 @@ def _link(proto: Any) -> SpanLink:
     )
 
 
-def _record(trace_id: str, part: Part) -> LogRecord:
+def _record(trace_id: str, part: Part, origins: Origins) -> LogRecord:
     proto = RecordProto.FromString(part.encoded)
     return LogRecord(
         trace_id=trace_id,
@@ -158,31 +243,9 @@ def _record(trace_id: str, part: Part) -> LogRecord:
         time_ns=proto.time_unix_nano or proto.observed_time_unix_nano,
         body=_value(proto.body, MAX_DEPTH),
         attributes=_attributes(proto.attributes),
-        origin=_origin_of(part),
+        origin=origins.of(part),
         dropped_attributes=proto.dropped_attributes_count,
     )
-
-
-def _origin_of(part: Part) -> Origin:
-    small = len(part.resource) + len(part.scope) <= _CACHED_ORIGIN_BYTES
-    return _cached_origin(part.resource, part.scope) if small else _origin(part.resource, part.scope)
-
-
-def _origin(resource: bytes, scope: bytes) -> Origin:
-    parsed = ResourceProto.FromString(resource)
-    library = ScopeProto.FromString(scope)
-    attributes = _attributes(parsed.attributes)
-    name = attributes.get("service.name", "")
-    return Origin(
-        service_name=name if isinstance(name, str) else "",
-        resource=attributes,
-        scope_name=library.name,
-        scope_version=library.version,
-        scope_attributes=_attributes(library.attributes),
-    )
-
-
-_cached_origin = functools.lru_cache(maxsize=512)(_origin)
 
 
 def _attributes(pairs: Iterable[Any]) -> dict[str, Value]:

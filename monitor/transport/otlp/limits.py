@@ -2,7 +2,7 @@
 
 A few kilobytes of gzip can hold two million empty spans, each of which takes about a hundred bytes once decoded. So a
 request passes three cheap checks in order: bytes after inflating, spans in the outline, bytes
-and fields in each span.
+and fields in each span, resource and scope.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from monitor.model.span import EncodedGroup
 from monitor.transport.otlp import wire
 
 MAX_MEMBERS = 10_000
-"""Most attributes, events and links of one span (or attributes of a log record) together. SDKs stop at 128 each."""
+"""Most attributes, events and links of one span together, and most attributes of a log record, resource or scope. SDKs
+stop at 128 each."""
 
 _MAX_GZIP_MEMBERS = 1024
 _GZIP = 31  # wbits of zlib: a gzip header and trailer, the largest window
@@ -84,12 +85,24 @@ def cut(body: bytes, max_items: int) -> list[EncodedGroup]:
     return groups
 
 
-def without_oversized(groups: Sequence[EncodedGroup], max_bytes: int) -> tuple[Sequence[EncodedGroup], int]:
-    """Remove items of more than `max_bytes` bytes or `MAX_MEMBERS` members; return groups and number removed."""
+def without_oversized(
+    groups: Sequence[EncodedGroup], max_bytes: int, max_resource_bytes: int
+) -> tuple[Sequence[EncodedGroup], int]:
+    """Remove items of more than `max_bytes` bytes or `MAX_MEMBERS` members; return groups and number removed.
+
+    Of a resource or scope with more than `max_resource_bytes` bytes or `MAX_MEMBERS` members, all items are removed.
+    """
     longest = max((len(item) for group in groups for item in group.items), default=0)
-    if longest <= min(max_bytes, _SMALL_ITEM):
+    widest = max((max(len(group.resource), len(group.scope)) for group in groups), default=0)
+    if longest <= min(max_bytes, _SMALL_ITEM) and widest <= min(max_resource_bytes, _SMALL_ITEM):
         return groups, 0
-    kept = [group._replace(items=[item for item in group.items if _fits(item, max_bytes)]) for group in groups]
+    kept = []
+    resource, resource_fits = b"", True
+    for group in groups:
+        if group.resource is not resource:  # the scopes of a resource follow one another
+            resource, resource_fits = group.resource, _fits(group.resource, max_resource_bytes)
+        fits = resource_fits and _fits(group.scope, max_resource_bytes)
+        kept.append(group._replace(items=[item for item in group.items if fits and _fits(item, max_bytes)]))
     return kept, sum(len(group.items) for group in groups) - sum(len(group.items) for group in kept)
 
 

@@ -55,6 +55,10 @@ class OtlpReceiver(ListenerOptions, Source, ABC):
     max_span_bytes: Size = Field(default=4 * 1024**2, gt=0)
     """Maximum encoded size of a span or log record. Larger ones are rejected and counted; the rest is kept."""
 
+    max_resource_bytes: Size = Field(default=1024**2, gt=0)
+    """Maximum encoded size of a resource or a scope. The spans or log records of larger ones are rejected and counted;
+    the rest is kept."""
+
     max_in_flight_bytes: Size = Field(default=64 * 1024**2, gt=0)
     """Maximum bytes of all requests in work. Above it, senders are asked to retry."""
 
@@ -105,11 +109,14 @@ class Reception:
         if as_json:
             body = await self._from_json(signal, body)
             lease.hold(len(body))
-        groups, oversized = limits.without_oversized(limits.cut(body, options.max_spans), options.max_span_bytes)
+        groups, oversized = limits.without_oversized(
+            limits.cut(body, options.max_spans), options.max_span_bytes, options.max_resource_bytes
+        )
         if not oversized:
             return await self._intake.accept(SpanBatch(self._name, signal, groups))
         why = (
-            f"{oversized} larger than {options.max_span_bytes} bytes or with more than {limits.MAX_MEMBERS} attributes"
+            f"{oversized} larger than {options.max_span_bytes} bytes, with more than {limits.MAX_MEMBERS} attributes,"
+            f" or of a resource or scope with as many attributes or more than {options.max_resource_bytes} bytes"
         )
         if not any(group.items for group in groups):
             self._too_large[signal].inc(oversized)

@@ -48,24 +48,29 @@ _Request = _mirror()
 
 
 def split(body: bytes) -> list[EncodedGroup]:
-    """Cut the body of an `ExportTraceServiceRequest` or `ExportLogsServiceRequest`. Raises `InvalidData`."""
+    """Cut the body of an `ExportTraceServiceRequest` or `ExportLogsServiceRequest`. Raises `InvalidData`.
+
+    The scopes of a resource share one copy of it.
+    """
     try:
         request = _Request.FromString(body)
     except DecodeError:
         raise InvalidData(f"the body of {len(body)} bytes is not an OTLP export request") from None
     return [
-        EncodedGroup(group.resource, scoped.scope, list(scoped.items))
-        for group in request.groups
+        EncodedGroup(resource, scoped.scope, list(scoped.items))
+        for resource, group in ((group.resource, group) for group in request.groups)  # each access makes a copy
         for scoped in group.scoped
     ]
 
 
 def join(groups: Iterable[EncodedGroup]) -> bytes:
-    """Join groups into one request, the inverse of `split`."""
+    """Join groups into one request, the inverse of `split`. The resource that groups in a row share is in it once."""
     request = _Request()
+    shared, group = None, None
     for resource, scope, items in groups:
-        made = request.groups.add(resource=resource).scoped.add(scope=scope)
-        made.items.extend(items)
+        if group is None or resource is not shared:
+            shared, group = resource, request.groups.add(resource=resource)
+        group.scoped.add(scope=scope).items.extend(items)
     encoded: bytes = request.SerializeToString()
     return encoded
 

@@ -71,7 +71,7 @@ class Bench:
                 self.intake,
                 letters=letters,
                 topics={self.topic: self.holds},
-                bounds=Bounds(10, 1000, 100),
+                bounds=Bounds(10, 1000, 1000, 100),
                 runtime=self.runtime,
             )
             work.start_soon(messages.run)

@@ -260,6 +260,48 @@ def test_memory_is_given_back_to_the_byte() -> None:
     assert assembly.open_bytes == 0
 
 
+def of(resource: bytes, number: int = 1) -> Part:
+    return span(number)._replace(resource=resource)
+
+
+def test_resources_count_once_for_all_traces_that_hold_them_until_the_last_is_closed() -> None:
+    assembly = made()
+    large = b"r" * 1_000_000
+    add(assembly, T1, of(large))
+    first = assembly.open_bytes
+    assert first > 1_000_000
+    assert assembly.shared(bytes(bytearray(large))) is large
+    add(assembly, T2, of(bytes(bytearray(large))), now=5)
+    assert assembly.open_bytes < first + 10_000
+    (trace,) = assembly.due(60)
+    assert trace.trace_id == T1
+    assert assembly.open_bytes > 1_000_000
+    assembly.due(65)
+    assert assembly.open_bytes == 0
+    assert assembly.shared(b"r" * 1_000_000) is not large
+
+
+def test_what_is_only_looked_up_is_not_kept() -> None:
+    assembly = made()
+    assembly.shared(b"r" * 1_000_000)
+    assert assembly.open_bytes == 0
+
+
+def test_large_resources_of_open_traces_are_bounded_like_their_spans() -> None:
+    assembly = made(max_open_bytes=10_000_000)
+    for number in range(100):
+        add(assembly, number.to_bytes(16, "big"), of(b"%03d" % number + b"r" * 1_000_000))
+        assert assembly.open_bytes <= 10_000_000
+    assert sum(one.closed is Closed.EVICTED for one in assembly.due(0)) > 90
+    assert assembly.open_traces > 5
+
+
+def test_a_trace_of_many_large_resources_is_too_large() -> None:
+    assembly = made(max_trace_bytes=3_000_000)
+    add(assembly, T1, *(of(b"%d" % number + b"r" * 1_000_000, number) for number in range(1, 6)))
+    assert closed(assembly, 0) == [(T1, Closed.TOO_LARGE)]
+
+
 def test_settings_out_of_order_are_refused() -> None:
     with pytest.raises(ValidationError, match="grace_period <= idle_timeout <= max_age"):
         made(grace_period="2m")

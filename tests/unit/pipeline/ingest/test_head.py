@@ -6,7 +6,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from monitor import registry
 from monitor.model.span import SpanBatch
-from monitor.pipeline.ingest.head import HeadSampling, Sorted
+from monitor.pipeline.ingest.head import _SENDERS_BYTES, HeadSampling, Sorted
 from monitor.transport.otlp import wire
 from tests.support.traces import RECORDED
 
@@ -66,3 +66,12 @@ def test_a_spring_service_gets_its_prompts_through_and_none_of_its_own_lines() -
         told += sum(len(scope.log_records) for scope in scopes if "ObservationHandler" in scope.scope.name)
     assert kept == told > 0
     assert unrelated > 0
+
+
+def test_senders_that_change_with_every_request_are_not_kept_by_the_thousand() -> None:
+    head = HeadSampling(lambda _: False, lambda one: one, MARKS)
+    for number in range(200):
+        request = logs("org.example.shop", "paid")
+        request.resource_logs[0].resource.attributes.add(key="pid").value.string_value = f"{number}" * 20_000
+        head.sort(SpanBatch("otlp_http", "logs", wire.split(request.SerializeToString())), 0.0)
+    assert head._senders.bytes <= _SENDERS_BYTES

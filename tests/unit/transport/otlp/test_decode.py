@@ -16,7 +16,7 @@ from monitor.errors import InvalidData
 from monitor.model.span import Part, SpanLink
 from monitor.model.trace import Closed, Trace
 from monitor.transport.otlp import wire
-from monitor.transport.otlp.decode import MAX_DEPTH, MAX_LINKS, MAX_NUMBERS, decode, service_name
+from monitor.transport.otlp.decode import MAX_DEPTH, MAX_LINKS, MAX_NUMBERS, SizedCache, decode, service_name
 from tests.support.traces import captured_parts
 
 TRACE = bytes(range(16))
@@ -164,3 +164,29 @@ def test_order_and_repetition_make_no_difference(shuffler: random.Random, again:
     mixed = PARTS + [PARTS[at] for at in again]
     shuffler.shuffle(mixed)
     assert read(*mixed) == read(*PARTS)
+
+
+def test_the_spans_of_one_resource_share_its_attributes_however_large_and_however_many_scopes() -> None:
+    pairs = [KeyValue(key=str(number), value=AnyValue(string_value="v")) for number in range(20_000)]
+    large = Resource(attributes=pairs).SerializeToString()
+    parts = []
+    for number in range(1, 6):
+        scope = InstrumentationScope(name=f"lib {number}").SerializeToString()
+        parts.append(span_part(number)._replace(resource=large, scope=scope))
+    origins = [one.origin for one in read(*parts).spans]
+    assert {one.scope_name for one in origins} == {f"lib {number}" for number in range(1, 6)}
+    assert len({id(one.resource) for one in origins}) == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 40))))
+def test_a_cache_never_holds_more_than_its_bytes(puts: list[tuple[int, int]]) -> None:
+    cache: SizedCache[int, int] = SizedCache(1_000)
+    held: dict[int, int] = {}
+    for key, size in puts:
+        assert cache.put(key, size, size) == size
+        if size <= 1_000 // 64:
+            held[key] = size
+        assert cache.bytes <= 1_000
+        if size <= 1_000 // 64:
+            assert cache.get(key) == size
+    assert cache.bytes == sum(size for key, size in held.items() if cache.get(key) is not None)

@@ -114,19 +114,41 @@ def test_counting_never_passes_what_has_more_items(noise: bytes, nested: bool) -
 def test_oversized_items_are_left_out_and_counted() -> None:
     small, large = b"s" * 10, b"l" * 11
     groups = [EncodedGroup(b"r", b"c", [small, large]), EncodedGroup(b"r", b"d", [large])]
-    kept, left_out = limits.without_oversized(groups, 10)
+    kept, left_out = limits.without_oversized(groups, 10, 1)
     assert [group.items for group in kept] == [[small], []]
     assert left_out == 2
-    assert limits.without_oversized(groups, 11) == (groups, 0)
-    assert limits.without_oversized([], 10) == ([], 0)
+    assert limits.without_oversized(groups, 11, 1) == (groups, 0)
+    assert limits.without_oversized([], 10, 1) == ([], 0)
 
 
 def test_a_span_of_a_million_attributes_is_left_out_and_a_long_text_is_not() -> None:
     many = length_delimited(9, b"") * 1_000_000
     long = length_delimited(9, length_delimited(2, length_delimited(1, b"x" * 1_000_000)))
-    kept, left_out = limits.without_oversized([EncodedGroup(b"", b"", [many, long, b"\xff" * 20_000])], 4_000_000)
+    groups = [EncodedGroup(b"", b"", [many, long, b"\xff" * 20_000])]
+    kept, left_out = limits.without_oversized(groups, 4_000_000, 1)
     # What cannot be decoded is for intake to reject.
     assert ([len(item) for item in kept[0].items], left_out) == ([len(long), 20_000], 1)
+
+
+def test_the_items_of_an_oversized_resource_or_scope_are_left_out_and_counted() -> None:
+    many = length_delimited(1, b"") * 20_000
+    groups = [
+        EncodedGroup(b"r" * 101, b"", [b"a", b"b"]),
+        EncodedGroup(b"", b"s" * 101, [b"c"]),
+        EncodedGroup(b"r" * 100, b"s" * 100, [b"d"]),
+    ]
+    kept, left_out = limits.without_oversized(groups, 10, 100)
+    assert ([group.items for group in kept], left_out) == ([[], [], [b"d"]], 3)
+    crowded = [EncodedGroup(many, b"", [b"a"]), EncodedGroup(b"", many, [b"b"])]
+    assert limits.without_oversized(crowded, 10, 1_000_000)[1] == 2
+    long = length_delimited(1, length_delimited(2, length_delimited(1, b"x" * 900_000)))
+    assert limits.without_oversized([EncodedGroup(long, long, [b"a"])], 10, 1_000_000)[1] == 0
+
+
+def test_a_resource_of_nine_million_attributes_is_refused_without_a_walk_through_them() -> None:
+    """It is longer than any resource may be: its attributes are never looked at."""
+    huge = memoryview(bytes(19_000_000))
+    assert limits.without_oversized([EncodedGroup(bytes(huge), b"", [b"a"])], 10, 1_000_000)[1] == 1
 
 
 def test_requests_in_work_are_bounded_in_bytes_and_number_and_give_back_what_they_held() -> None:

@@ -89,3 +89,18 @@ def test_a_log_record_without_a_trace_belongs_to_none():
 def test_a_log_record_is_timed_by_when_it_was_observed_where_it_has_no_time_of_its_own():
     record = LogRecord(trace_id=TRACE_ID, observed_time_unix_nano=7)
     assert wire.record_part(record.SerializeToString(), b"", b"")[1].ended_ns == 7
+
+
+def test_the_scopes_of_a_resource_share_one_copy_of_it_cut_and_joined() -> None:
+    """Else a megabyte of resource with ten thousand scopes would be ten gigabytes."""
+    request = ExportTraceServiceRequest()
+    group = request.resource_spans.add()
+    group.resource.attributes.add(key="k").value.string_value = "x" * 100_000
+    for number in range(50):
+        group.scope_spans.add().spans.add(trace_id=TRACE_ID, span_id=SPAN_ID, name=str(number))
+    body = request.SerializeToString()
+    groups = wire.split(body)
+    assert len({id(one.resource) for one in groups}) == 1
+    joined = wire.join(groups)
+    assert len(joined) < len(body) + 1_000
+    assert wire.split(joined) == groups

@@ -1,0 +1,51 @@
+"""What senders and judges can make the monitor hold in memory is bounded, whatever they send."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.support.monitor import MonitorProcess, assert_balanced
+from tests.support.tools import wait_until
+
+MIB = 1024**2
+
+
+def export(number: int, size: int) -> bytes:
+    """A request with one span of a trace of its own, and `size` bytes of resource that no other has; gzip."""
+    request = ExportTraceServiceRequest()
+    group = request.resource_spans.add()
+    group.resource.attributes.add(key="service.name").value.string_value = "shop"
+    group.resource.attributes.add(key="process.command_line").value.string_value = "a" * size + str(number)
+    group.scope_spans.add().spans.add(
+        trace_id=(number + 1).to_bytes(16, "big"), span_id=b"12345678", name="x", start_time_unix_nano=1
+    )
+    return gzip.compress(request.SerializeToString(), 1)
+
+
+def test_resources_of_traces_that_are_not_kept_leave_nothing_in_memory(tmp_path: Path) -> None:
+    with MonitorProcess(tmp_path, {"sampling": {"traces": "0%"}}) as monitor:
+        assert monitor.post(export(0, 900_000), gzipped=True) == 200
+        before = monitor.resident()
+        for number in range(1, 200):
+            assert monitor.post(export(number, 900_000), gzipped=True) == 200
+        for number in range(200, 400):
+            assert monitor.post(export(number, 3_000_000), gzipped=True) == 400
+        assert monitor.resident() - before < 100 * MIB  # of 780 MB that came
+        assert monitor.total("ragmonitor_spans_total", outcome="too_large") == 200
+        assert_balanced(monitor.samples())
+
+
+def test_resources_of_open_traces_are_counted_and_bounded(tmp_path: Path) -> None:
+    options = {"grace_period": "300ms", "idle_timeout": "10m", "max_open_bytes": "16MiB"}
+    with MonitorProcess(tmp_path, {"assembly": options}) as monitor:
+        for number in range(8):
+            assert monitor.post(export(number, 1_000_000), gzipped=True) == 200
+        assert 8_000_000 < monitor.total("ragmonitor_open_traces_bytes") < 9_000_000
+        for number in range(8, 120):
+            assert monitor.post(export(number, 1_000_000), gzipped=True) == 200
+        assert monitor.total("ragmonitor_open_traces_bytes") <= 16 * MIB
+        wait_until(lambda: monitor.total("ragmonitor_traces_closed_total", reason="evicted") >= 100, 30, "evictions")
+        assert_balanced(monitor.samples())
