@@ -10,6 +10,8 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import repeat
 from typing import Final, NamedTuple
 
 from monitor.evaluators._language_words import ARABIC, CHINESE, CYRILLIC, LATIN
@@ -97,17 +99,20 @@ class _Traits(NamedTuple):
         )
         return letters / max(self.letters.total(), 1)
 
-    def has(self, language: int) -> int:
-        """Return how many words are in the list of this language."""
-        return sum(count for languages, count in self.languages.items() if languages >> language & 1)
+    def by_language(self, also: int | None = None) -> Counter[int]:
+        """Count, for each language, the words in its list: all, or those that are in the list of `also` too."""
+        counts: Counter[int] = Counter()
+        for languages, count in self.languages.items():
+            if also is None or languages >> also & 1:
+                for language in _numbers(languages):
+                    counts[language] += count
+        return counts
 
-    def has_only(self, language: int, other: int) -> int:
-        """Return how many words are in the list of this language and not in that of the other."""
-        return sum(
-            count
-            for languages, count in self.languages.items()
-            if languages >> language & 1 and not languages >> other & 1
-        )
+
+@lru_cache(maxsize=4096)
+def _numbers(languages: int) -> tuple[int, ...]:
+    """Return the bits that are set."""
+    return tuple(number for number in range(languages.bit_length()) if languages >> number & 1)
 
 
 def in_another_language(answer: str, documents: Sequence[str]) -> bool:
@@ -142,30 +147,29 @@ def in_another_language(answer: str, documents: Sequence[str]) -> bool:
 
 
 def _traits(text: str) -> _Traits:
-    letters: Counter[str] = Counter()
-    languages: Counter[int] = Counter()
+    runs = _run.findall(_address.sub(" ", text))
+    plain = runs if text.isascii() else [run for run in runs if run.isascii()]
+    letters: Counter[str] = Counter(latin=sum(map(len, plain)))
+    longer = [run for run in plain if len(run) > 1]  # not a list's (a), an initial, a variable
+    languages = Counter(map(_WORDS.get, map(str.lower, longer), repeat(0)))
+    words = len(longer)
     others: list[str] = []
-    words = 0
-    for run in _run.findall(_address.sub(" ", text)):
-        plain = run.isascii()
-        if plain:
-            letters["latin"] += len(run)
-            if len(run) == 1:
-                continue  # a list's (a), an initial, a variable
-        else:
-            script, worth = _script(run[0])
-            if script in _TWO_SCRIPTS:
-                for character in run:
-                    script, worth = _script(character)
-                    letters[script] += worth
-                continue
-            letters[script] += worth * len(run)
+    for run in () if plain is runs else runs:
+        if run.isascii():
+            continue
+        script, worth = _script(run[0])
+        if script in _TWO_SCRIPTS:
+            for character in run:
+                script, worth = _script(character)
+                letters[script] += worth
+            continue
+        letters[script] += worth * len(run)
         words += 1
         found = _WORDS.get(run.lower(), 0)
-        if found:
-            languages[found] += 1
-        elif not plain and run[0].islower():
+        languages[found] += 1
+        if not found and run[0].islower():
             others.append(run)
+    del languages[0]
     return _Traits(letters, _main_script(letters), words, languages, others, text)
 
 
@@ -196,7 +200,10 @@ def _scripts_differ(told: _Traits, found: _Traits) -> bool:
     if found.share(told.script) > _SOME or told.share(found.script) > _FEW:
         return False
     # Names, units and code are in Latin letters in every language.
-    return told.script != "latin" or max(map(told.has, _OF_SCRIPT["latin"])) >= _ENOUGH
+    if told.script != "latin":
+        return True
+    counts = told.by_language()
+    return max(counts[language] for language in _OF_SCRIPT["latin"]) >= _ENOUGH
 
 
 def _way_of_writing(text: _Traits) -> str:
@@ -224,10 +231,12 @@ def _language(text: _Traits) -> int | None:
     languages = _OF_SCRIPT.get(text.script or "", range(0))
     if not languages:
         return None
-    best = max(languages, key=text.has)
-    if text.has(best) < max(_PLENTY, _SHARE_OF_DOCUMENTS * text.words):
+    counts = text.by_language()
+    best = max(languages, key=counts.__getitem__)
+    if counts[best] < max(_PLENTY, _SHARE_OF_DOCUMENTS * text.words):
         return None
-    if any(text.has_only(best, other) < 2 * text.has_only(other, best) + 2 for other in languages if other != best):
+    both = text.by_language(also=best)
+    if any(counts[best] - both[other] < 2 * (counts[other] - both[other]) + 2 for other in languages if other != best):
         return None
     return best
 
@@ -239,13 +248,14 @@ def _other_language(text: _Traits, language: int) -> int | None:
     words of the other language have.
     """
     best, most = None, 0
+    counts, both = text.by_language(), text.by_language(also=language)
     for other in _OF_SCRIPT.get(text.script or "", ()):
-        signs = text.has_only(other, language)
+        signs = counts[other] - both[other]
         if not signs:
             continue
         letters = _ALPHABETS[other] - _ALPHABETS[language]
         signs += sum(not letters.isdisjoint(word) for word in text.others)
-        against = text.has_only(language, other)
+        against = counts[language] - both[other]
         if signs - against > most and signs >= max(_ENOUGH, _SHARE * text.words, 3 * against + 2 if against else 0):
             best, most = other, signs - against
     return best

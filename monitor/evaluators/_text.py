@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 # Scripts without spaces between words, or (Hangul) with particles: compared by pairs of characters.
@@ -77,36 +78,76 @@ def words(text: str) -> list[Word]:
                 for at, pair in enumerate(_pairs(shown))
             ]
         else:
-            folded = _fold(shown)
-            upper = shown[0].isupper()
-            acronym = upper and len(shown) > 1 and shown.isupper()
-            marked = acronym or (upper and opened) or any(map(str.isdigit, shown))
-            content = folded not in FUNCTION_WORDS and (marked or len(shown) > _SHORT or not folded.isascii())
+            word = (_looks if len(shown) <= _LONGEST else _look)(shown)
+            marked = word.always_marked or (word.upper and opened)
+            content = not word.function and (marked or word.long)
             if not opened and len(shown) <= _SHORT and shown.isdigit() and text[end : end + 1] in _AFTER_ITEM_NUMBER:
                 content = False
-            found.append(Word(_key(folded), start, end, content, marked and content, sentence))
+            found.append(Word(word.key, start, end, content, marked and content, sentence))
         opened = True
     return found
+
+
+class _Look(NamedTuple):
+    """What a word is, wherever it stands. `upper`: a capital letter, which marks a name except at the beginning."""
+
+    key: str
+    upper: bool
+    always_marked: bool
+    function: bool
+    long: bool
+
+
+def _look(shown: str) -> _Look:
+    folded = _fold(shown)
+    upper = shown[0].isupper()
+    always = (upper and len(shown) > 1 and shown.isupper()) or any(map(str.isdigit, shown))
+    long = len(shown) > _SHORT or not folded.isascii()
+    return _Look(_key(folded), upper, always, folded in FUNCTION_WORDS, long)
 
 
 def sentences_of_keys(text: str) -> list[list[str]]:
     """Return the keys of `text`, by sentence. Faster than `words`, for texts whose offsets are not needed."""
     found: list[list[str]] = []
-    current: list[str] = []
-    for shown in _pattern(text).findall(text):
+    for line in text.split("\n"):
+        current: list[str] = []
+        for piece in line.split():
+            keys, ended = (_pieces if len(piece) <= _LONGEST else _piece)(piece)
+            current += keys
+            if ended is not None:
+                if current:
+                    found.append(current)
+                found += map(list, ended[:-1])
+                current = list(ended[-1])
+        if current:
+            found.append(current)
+    return found
+
+
+def _piece(piece: str) -> tuple[list[str], list[list[str]] | None]:
+    """Return the keys of a text without white space, up to the end of its first sentence; then those of each later one.
+
+    None: no sentence ends in it. The last list is what follows the last end, and may be empty; the others are not.
+    """
+    first: list[str] = []
+    later: list[list[str]] = []
+    current = first
+    for shown in _pattern(piece).findall(piece):
         if shown.isascii() and shown.isalpha():
             current.append(shown[:_KEY_LENGTH].lower())
         elif not _is_word(shown):
-            if current:
-                found.append(current)
-                current = []
+            if current or not later:
+                later.append(current := [])
         elif _unspaced.match(shown):
             current += _pairs(shown)
         else:
             current.append(_key(_fold(shown)))
-    if current:
-        found.append(current)
-    return found
+    return first, later or None
+
+
+# A language has few words that are used much.
+_looks = lru_cache(maxsize=8_192)(_look)
+_pieces = lru_cache(maxsize=8_192)(_piece)
 
 
 def common_subsequence(one: Sequence[str], other: Iterable[str]) -> int:
