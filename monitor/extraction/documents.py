@@ -245,6 +245,8 @@ def _one(item: Value, depth: int) -> Document | None:
 def _content(item: Mapping[str, Value]) -> str:
     for key in _TEXT_KEYS:
         raw = item.get(key)
+        if raw is None:
+            continue
         parts = values.elements(values.unfold(raw))
         if parts:
             texts = [p if isinstance(p, str) else _content(p) for p in parts if isinstance(p, (str, Mapping))]
@@ -257,7 +259,7 @@ def _content(item: Mapping[str, Value]) -> str:
 
 def _field(places: Sequence[Mapping[str, Value]], keys: Sequence[str]) -> str:
     for place in places:
-        for key in keys:
+        for key in () if place.keys().isdisjoint(keys) else keys:
             found = values.text(place.get(key))
             if found:
                 return found
@@ -265,6 +267,8 @@ def _field(places: Sequence[Mapping[str, Value]], keys: Sequence[str]) -> str:
 
 
 def _score(place: Mapping[str, Value]) -> float | None:
+    if place.keys().isdisjoint(_SCORE_KEYS):
+        return None
     return next((found for key in _SCORE_KEYS if (found := values.number(place.get(key))) is not None), None)
 
 
