@@ -66,8 +66,10 @@ class OverHTTP:
         """Create the HTTP client."""
         import httpx  # noqa: PLC0415 - late, as everything that takes time to import
 
+        from monitor.judge.reply_limit import limited  # noqa: PLC0415
+
         # The caller enforces the time limit. A redirect could send the texts anywhere.
-        self._http = httpx.AsyncClient(follow_redirects=False, timeout=None)  # noqa: S113
+        self._http = limited(httpx.AsyncClient(follow_redirects=False, timeout=None))  # noqa: S113
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -8,6 +8,7 @@ import importlib
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,10 @@ _CALLBACKS = (
 _warming = threading.Lock()
 _warmed: list[bool] = []
 
+# Clients that litellm has made for itself and never closes, and who may still use them.
+_own_clients: weakref.WeakSet[Any] = weakref.WeakSet()
+_users: set[LiteLLM] = set()
+
 
 class LiteLLM:
     """Any provider that litellm knows."""
@@ -53,6 +58,8 @@ class LiteLLM:
         """Import litellm and run it once. Takes seconds of processor time and about 190 MB. Call from a thread."""
         import httpx  # noqa: PLC0415 - late, like litellm
 
+        from monitor.judge.reply_limit import limited  # noqa: PLC0415
+
         litellm = _imported()
         if self._closed:
             return  # the process is about to exit
@@ -61,24 +68,31 @@ class LiteLLM:
         litellm.suppress_debug_info = True  # it prints to the terminal
         litellm.turn_off_message_logging = True
         litellm.num_retries = 0
+        litellm.disable_aiohttp_transport = True  # its sessions cannot be closed in order
         for name in _LOGGERS:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # its messages contain prompts and providers' texts
         # Our own client: litellm's follows redirects, which could send the prompt anywhere.
-        self._http = httpx.AsyncClient(
-            follow_redirects=False,
-            timeout=self._settings.timeout,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._settings.max_concurrency),
+        self._http = limited(
+            httpx.AsyncClient(
+                follow_redirects=False,
+                timeout=self._settings.timeout,
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._settings.max_concurrency),
+            )
         )
         with _warming:
             if not _warmed:
-                _follow_no_redirects()
+                _bound_own_client()
                 asyncio.run(_warm(litellm))
                 _warmed.append(True)
         self._litellm = litellm
+        _users.add(self)
 
     async def aclose(self) -> None:
         """Close the connections."""
         self._closed = True
+        _users.discard(self)
+        for client in [] if _users else list(_own_clients):
+            await client.aclose()  # litellm opens it again for the next call
         if self._litellm is not None and self._litellm.aclient_session is self._http:
             self._litellm.aclient_session = None
             self._litellm.in_memory_llm_clients_cache.flush_cache()  # its clients hold the session that is closed below
@@ -112,6 +126,10 @@ class LiteLLM:
         except CallFault:
             raise
         except Exception as error:  # noqa: BLE001 - litellm also raises plain IndexError and the like
+            from monitor.judge.reply_limit import too_long  # noqa: PLC0415 - loaded with litellm
+
+            if (fault := too_long(error)) is not None:
+                raise fault from None
             # Drop the cause: its text may contain the key or the prompt.
             hidden = secrets_of(os.environ, self._key.current)
             sent = [str(message.get("content") or "") for message in call.messages if message.get("role") != "system"]
@@ -127,10 +145,20 @@ def _imported() -> Any:
     return litellm
 
 
-def _follow_no_redirects() -> None:
-    """Have litellm's own client, which it uses for most providers, follow no redirect either."""
+def _bound_own_client() -> None:
+    """Have litellm's own client, which it uses for most providers, follow no redirect and limit replies as well."""
+    from monitor.judge.reply_limit import limited  # noqa: PLC0415 - late, like litellm
+
     handler = importlib.import_module("litellm.llms.custom_httpx.http_handler").AsyncHTTPHandler
     handler.__init__ = functools.partialmethod(handler.__init__, follow_redirects=False)
+    create_client = handler.create_client
+
+    def create_limited(*args: Any, **options: Any) -> Any:
+        made = limited(create_client(*args, **options))
+        _own_clients.add(made)
+        return made
+
+    handler.create_client = create_limited
 
 
 def provider_fault(model: str, api_base: str | None) -> str:

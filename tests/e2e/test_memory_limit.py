@@ -7,7 +7,9 @@ from pathlib import Path
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tests.support.llm import LLMServer, bomb, status
 from tests.support.monitor import MonitorProcess, assert_balanced
+from tests.support.service import RagService
 from tests.support.tools import wait_until
 
 MIB = 1024**2
@@ -49,3 +51,24 @@ def test_resources_of_open_traces_are_counted_and_bounded(tmp_path: Path) -> Non
         assert monitor.total("ragmonitor_open_traces_bytes") <= 16 * MIB
         wait_until(lambda: monitor.total("ragmonitor_traces_closed_total", reason="evicted") >= 100, 30, "evictions")
         assert_balanced(monitor.samples())
+
+
+def test_a_judges_reply_that_inflates_to_hundreds_of_megabytes_is_not_read(tmp_path: Path) -> None:
+    with LLMServer() as llm:
+        llm.always(status(500))
+        judge = {"model": "anthropic/scripted", "api_key": "none", "api_base": llm.url, "max_attempts": 1}
+        with MonitorProcess(tmp_path, {"judge": judge, "evaluators": [{"type": "relevance"}], "alerts": []}) as monitor:
+            service = RagService.over_http(monitor.http)
+
+            def unscored_after_asking(number: int) -> None:
+                service.ask(f"Can I get my money back after {number} days?")
+                service.flush()
+                wait_until(lambda: monitor.total("ragmonitor_unscored_total") == number, 60, "the outcome")
+
+            unscored_after_asking(1)  # its libraries are loaded now
+            before = monitor.resident("VmHWM")
+            llm.always(bomb(300 * MIB))
+            unscored_after_asking(2)
+            assert monitor.total("ragmonitor_unscored_total", reason="provider_error") == 2
+            assert monitor.resident("VmHWM") - before < 64 * MIB
+            service.close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 import logging
 import os
 import random
@@ -304,6 +306,46 @@ async def test_a_redirect_is_not_followed(rig, llm):
     async with rig.judge(max_attempts=1) as judge:
         assert await reason_of(judge) is UnscoredReason.PROVIDER_ERROR
     assert len(llm.requests) == 1
+
+
+OF_ITS_OWN = (
+    "openai/gpt-4o-mini",
+    "anthropic/claude-3-5-haiku-latest",
+    "gemini/gemini-2.0-flash",
+    "ollama_chat/llama3",
+)
+"""Models that litellm calls in different ways: with OpenAI's client, and with its own."""
+
+
+@pytest.mark.parametrize("model", OF_ITS_OWN)
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (lambda: say.bomb(300 * 1024**2), "longer than 4194304 bytes"),
+        (lambda: Reply(b"x" * 5_000_000), "longer than 4194304 bytes"),
+        (lambda: Reply(b"[" + b"{}," * 50_000 + b"{}]"), "more than 20000 JSON objects"),
+        (lambda: Reply(b"?", headers={"content-encoding": "br"}), "compressed although"),
+        (lambda: Reply(b"not gzip", headers={"content-encoding": "gzip"}), "compressed and damaged"),
+    ],
+    ids=["inflates", "long", "objects", "unknown coding", "damaged"],
+)
+async def test_a_reply_beyond_its_limit_is_not_read_on_from_any_provider(rig, llm, model, reply, why):
+    llm.always(reply())
+    async with rig.judge(model=model, max_attempts=1) as judge:
+        with pytest.raises(JudgeError, match=why) as failed:
+            await judge.ask(question())
+    assert failed.value.reason is UnscoredReason.PROVIDER_ERROR
+    assert len(llm.requests) == 1
+
+
+async def test_a_reply_is_asked_for_uncompressed_and_read_all_the_same_if_it_is_compressed(rig, llm):
+    answer = good()
+    llm.always(
+        Reply(gzip.compress(json.dumps(answer.body).encode()), headers={"content-encoding": "gzip"}),
+    )
+    async with rig.judge() as judge:
+        assert (await judge.ask(question())).data["score"] == 5
+    assert llm.requests[0].headers["accept-encoding"] == "identity"
 
 
 # What no waiting mends, as OpenAI and others word it, and how the state of the judge then begins.

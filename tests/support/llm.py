@@ -18,6 +18,7 @@ filter's 400.
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import re
 import threading
@@ -175,6 +176,11 @@ def no_usage(**answer: Any) -> Reply:
 
 def redirect(to: str) -> Reply:
     return Reply({}, status=307, headers={"location": to})
+
+
+def bomb(size: int) -> Reply:
+    """A reply of some kilobytes that inflates to `size` bytes."""
+    return Reply(gzip.compress(bytes(size)), headers={"content-encoding": "gzip"})
 
 
 class LLMServer:

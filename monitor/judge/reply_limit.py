@@ -1,0 +1,97 @@
+"""Bounds what a model's server may answer, below every client that calls one.
+
+Import this only where calls are made: httpx takes a tenth of a second to import.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, Final
+
+import httpx
+
+from monitor.judge.retry import CallFault
+from monitor.model.outcome import UnscoredReason
+
+LONGEST_REPLY: Final = 4 * 1024**2
+"""Most bytes of a reply, inflated. One of eight thousand tokens with their probabilities has less than two million."""
+
+_MOST_OBJECTS: Final = 20_000
+"""Most JSON objects in a reply. Clients make an object of kilobytes of each."""
+
+_GZIP_OR_ZLIB: Final = 47  # wbits of zlib: either header, the largest window
+
+
+class LimitedTransport(httpx.AsyncBaseTransport):
+    """Reads each reply whole, up to `LONGEST_REPLY`, and asks for it uncompressed.
+
+    Raises `CallFault` for a longer reply, when it has read so much and no more.
+    """
+
+    def __init__(self, transport: Any) -> None:
+        self._transport = transport
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request and return its reply, read whole."""
+        request.headers["accept-encoding"] = "identity"
+        response = await self._transport.handle_async_request(request)
+        try:
+            content = await _read(response)
+        finally:
+            await response.aclose()
+        left_out = (b"content-encoding", b"content-length", b"transfer-encoding")
+        headers = [(name, value) for name, value in response.headers.raw if name.lower() not in left_out]
+        return httpx.Response(
+            response.status_code, headers=headers, content=content, extensions=response.extensions, request=request
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._transport.aclose()
+
+
+def limited(client: httpx.AsyncClient) -> httpx.AsyncClient:
+    """Put the limit below a client that another library has made, through proxies as well."""
+    client._transport = LimitedTransport(client._transport)  # noqa: SLF001 - httpx has no other way
+    mounts = client._mounts  # noqa: SLF001
+    for pattern, transport in mounts.items():
+        mounts[pattern] = None if transport is None else LimitedTransport(transport)
+    return client
+
+
+def too_long(error: BaseException) -> CallFault | None:
+    """Return the fault of a reply beyond the limit among the causes of a client's error; None if there is none."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, CallFault):
+            return cause
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+async def _read(response: httpx.Response) -> bytes:
+    coding = response.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("", "identity", "gzip", "x-gzip", "deflate"):
+        raise _fault("the reply is compressed although it was asked for uncompressed")
+    inflate = zlib.decompressobj(_GZIP_OR_ZLIB) if coding not in ("", "identity") else None
+    content = bytearray()
+    async for piece in response.stream:  # type: ignore[union-attr] # an asynchronous transport gives one
+        left = piece
+        while left:
+            room = LONGEST_REPLY + 1 - len(content)
+            try:
+                content += left[:room] if inflate is None else inflate.decompress(left, room)
+            except zlib.error:
+                raise _fault("the reply is compressed and damaged") from None
+            if len(content) > LONGEST_REPLY:
+                raise _fault(f"the reply is longer than {LONGEST_REPLY} bytes")
+            left = b"" if inflate is None else inflate.unconsumed_tail
+    if content.count(b"{") > _MOST_OBJECTS:
+        raise _fault(f"the reply holds more than {_MOST_OBJECTS} JSON objects")
+    return bytes(content)
+
+
+def _fault(message: str) -> CallFault:
+    return CallFault(UnscoredReason.PROVIDER_ERROR, message, sick=True)
