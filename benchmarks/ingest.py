@@ -187,13 +187,15 @@ def free_port() -> int:
         return port
 
 
-def _get(port: int, path: str) -> str:
+def get(port: int, path: str) -> str:
+    """Return what the monitor's own port says. Raises `OSError`."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
         text: str = answer.read().decode()
         return text
 
 
-def _wait(condition: Callable[[], bool], seconds: float, what: str) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    """Wait until a condition holds. Raises `SystemExit` after `seconds`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
@@ -205,10 +207,11 @@ def _wait(condition: Callable[[], bool], seconds: float, what: str) -> None:
     raise SystemExit(f"{what} did not come about within {seconds:g} s")
 
 
-def _pending(port: int) -> float:
+def pending(port: int) -> float:
+    """Return how many traces a monitor has received and not ended."""
     return sum(
         float(line.rsplit(" ", 1)[1])
-        for line in _get(port, "/metrics").splitlines()
+        for line in get(port, "/metrics").splitlines()
         if line.startswith("ragmonitor_traces_pending{")
     )
 
@@ -227,7 +230,7 @@ def measure(row: Row, spans: int) -> Figures:
         )
         monitor = subprocess.Popen([sys.executable, "-m", "monitor", "run", "-c", str(config)])
         try:
-            _wait(lambda: _get(ports["metrics"], "/-/ready") == "ready\n", 30, "readiness")
+            wait_for(lambda: get(ports["metrics"], "/-/ready") == "ready\n", 30, "readiness")
             time.sleep(0.5)
             idle, before = _megabytes(monitor.pid, "VmRSS"), _cpu_seconds(monitor.pid)
             started = time.monotonic()
@@ -235,7 +238,7 @@ def measure(row: Row, spans: int) -> Figures:
             port = ports["http" if row.transport == "HTTP" else "grpc"]
             asyncio.run(_in_loop(send(port, bodies, compressed=row.compressed)))
             seconds, acked = time.monotonic() - started, _cpu_seconds(monitor.pid) - before
-            _wait(lambda: _pending(ports["metrics"]) == 0, 300, "the end of all pending traces")
+            wait_for(lambda: pending(ports["metrics"]) == 0, 300, "the end of all pending traces")
             done = _cpu_seconds(monitor.pid) - before
             peak = _megabytes(monitor.pid, "VmHWM")
         finally:

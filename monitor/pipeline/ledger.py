@@ -60,7 +60,9 @@ class _Page(NamedTuple):
 
 
 class Ledger:
-    """Counts traces and their requests in and out. An app's series are all created, at 0, when it is first seen.
+    """Counts traces and their requests in and out. An app's series are created, at 0, when it is first seen.
+
+    Those of outcomes other than `read` and `evaluated` exist once they have happened.
 
     `first_seen` is called with the name of each app before its first trace is counted. `alerts` hear of each trace that
     was received, to notice when evaluations are missing. `recorder` sums up in the request log where requests end.
@@ -94,7 +96,7 @@ class Ledger:
     def ended(self, app: str, source: str, outcome: TraceOutcome) -> None:
         """Count the end of a pending trace; `app` and `source` are those it was received under."""
         page = self._page(app, source)
-        page.outcomes[outcome].inc()
+        self._outcome(page, source, outcome).inc()
         page.pending.dec()
         self.pending -= 1
         if self._recorder is not None and outcome is not TraceOutcome.READ:  # its requests are recorded
@@ -106,14 +108,14 @@ class Ledger:
         page.found.inc(requests + left_out)
         page.open_requests.inc(requests)
         if left_out:
-            page.request_outcomes[RequestOutcome.TOO_MANY].inc(left_out)
+            self._request_outcome(page, source, RequestOutcome.TOO_MANY).inc(left_out)
             if self._recorder is not None:
                 self._recorder.count(RequestStep(page.app, source, "", RequestOutcome.TOO_MANY.value), left_out)
 
     def request_ended(self, app: str, source: str, outcome: RequestOutcome) -> None:
         """Count the end of a pending request; `app` and `source` are those its trace was received under."""
         page = self._page(app, source)
-        page.request_outcomes[outcome].inc()
+        self._request_outcome(page, source, outcome).inc()
         page.open_requests.dec()
         if self._recorder is not None:
             self._recorder.count(RequestStep(page.app, source, "", outcome.value), 1)
@@ -122,11 +124,21 @@ class Ledger:
         """Count traces that ended as soon as they were received."""
         page = self._page(app, source)
         page.received.inc(traces)
-        page.outcomes[outcome].inc(traces)
+        self._outcome(page, source, outcome).inc(traces)
         if self._alerts is not None:
             self._alerts.on_received(page.app, traces)
         if self._recorder is not None:
             self._recorder.count(RequestStep(page.app, source, "", outcome.value), traces)
+
+    def _outcome(self, page: _Page, source: str, outcome: TraceOutcome) -> Counter:
+        if outcome not in page.outcomes:
+            page.outcomes[outcome] = self._metrics.traces.labels(page.app, source, outcome.value)
+        return page.outcomes[outcome]
+
+    def _request_outcome(self, page: _Page, source: str, outcome: RequestOutcome) -> Counter:
+        if outcome not in page.request_outcomes:
+            page.request_outcomes[outcome] = self._metrics.requests_ended.labels(page.app, source, outcome.value)
+        return page.request_outcomes[outcome]
 
     def _page(self, app: str, source: str) -> _Page:
         page = self._pages.get((app, source))
@@ -137,10 +149,14 @@ class Ledger:
                 labels[0],
                 self._metrics.traces_received.labels(*labels),
                 self._metrics.traces_pending.labels(*labels),
-                {outcome: self._metrics.traces.labels(*labels, outcome.value) for outcome in TraceOutcome},
+                {TraceOutcome.READ: self._metrics.traces.labels(*labels, TraceOutcome.READ.value)},
                 self._metrics.requests_found.labels(*labels),
                 self._metrics.requests_pending.labels(*labels),
-                {outcome: self._metrics.requests_ended.labels(*labels, outcome.value) for outcome in RequestOutcome},
+                {
+                    RequestOutcome.EVALUATED: self._metrics.requests_ended.labels(
+                        *labels, RequestOutcome.EVALUATED.value
+                    )
+                },
             )
             if len(self._pages) > _MOST_PAGES:
                 self._pages.clear()

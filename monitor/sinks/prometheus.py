@@ -21,14 +21,16 @@ from monitor.errors import Unauthenticated
 from monitor.model.outcome import EvaluationResult
 from monitor.stages import Deliver, Runtime, Sink
 from monitor.telemetry.events import Event
+from monitor.telemetry.exposition import Exposition
 from monitor.telemetry.site import VIEWER, Viewer, WebResponse
-from monitor.transport.http.auth import Gate, open_gate
+from monitor.transport.http.auth import Gate, HostName, is_named, open_gate
 from monitor.transport.http.listener import ListenerOptions, bind, in_words
 
 _Send = Callable[[dict[str, Any]], Awaitable[None]]
 _Receive = Callable[[], Awaitable[dict[str, Any]]]
 _Gate = Gate | Callable[[str | None], None]
 _TEXT = "text/plain; charset=utf-8"
+_OPENMETRICS = "application/openmetrics-text"
 _NOT_FOUND = 404
 _LARGEST_BODY = 16 * 1024
 _BASIC = 'Basic realm="rag-monitor", charset="UTF-8"'
@@ -42,6 +44,12 @@ class PrometheusSink(ListenerOptions, Sink):
 
     port: int = Field(default=9464, ge=0, le=65535)
     """Port to listen on; 0 picks a free one."""
+
+    hosts: tuple[HostName, ...] = ()
+    """Further host names to serve this port under where it requires no token, such as `[rag-monitor.example.com]`. It
+    is always served under IP addresses, names without a dot, names that end in `.svc`, `.cluster.local`, `.internal`
+    or `.localhost`, and the name in `ui.url`. List only names that no outsider can point at your address: a website
+    under such a name could read the metrics and the UI through a visitor's browser."""
 
     def external_copies(self) -> str:
         """Return nothing: metrics identify no request."""
@@ -71,7 +79,7 @@ class PrometheusSink(ListenerOptions, Sink):
                 runtime.events.info(Event.LISTENING, "metrics are served", address=f"{address}/metrics")
                 up.set()
 
-            await http_server.serve(_Endpoints(runtime, gate), bound, tls, timeouts, listening)
+            await http_server.serve(_Endpoints(runtime, gate, self.hosts), bound, tls, timeouts, listening)
 
 
 async def _already_counted(_: EvaluationResult) -> None:
@@ -81,15 +89,17 @@ async def _already_counted(_: EvaluationResult) -> None:
 class _Endpoints:
     """The ASGI application. Without a token, only health endpoints can be read."""
 
-    def __init__(self, runtime: Runtime, gate: _Gate) -> None:
+    def __init__(self, runtime: Runtime, gate: _Gate, hosts: tuple[str, ...]) -> None:
         self._runtime = runtime
         self._gate = gate
+        self._hosts = hosts
+        self._exposition = Exposition(runtime.metrics, runtime.clock.monotonic)
 
     async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         more: list[tuple[bytes, bytes]] = []
         try:
-            status, kind, body = self._answer(scope["method"], scope["path"], headers)
+            status, kind, body = await self._answer(scope["method"], scope["path"], headers)
             if status == _NOT_FOUND:
                 page = await self._page(scope, headers, receive)
                 if page is not None:
@@ -104,25 +114,25 @@ class _Endpoints:
         await send({"type": "http.response.start", "status": status, "headers": fields})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
-    def _answer(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str, bytes]:
-        if method not in ("GET", "HEAD") and not (method == "POST" and self._runtime.site.accepts_post(path)):
-            return 405, _TEXT, b"only GET and HEAD\n"
-        if path == "/-/healthy":
+    async def _answer(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str, bytes]:
+        reads = method in ("GET", "HEAD")
+        if reads and path == "/-/healthy":
             return 200, _TEXT, b"healthy\n"
         authorization = _as_bearer(headers.get("authorization"))
-        if path == "/-/ready":
+        if reads and path == "/-/ready":
             return self._ready(authorization)
         self._gate(authorization)
+        if self._gate is open_gate and not is_named(headers.get("host", ""), {*self._hosts, *self._runtime.site.names}):
+            return 421, _TEXT, b"this port is not served under this host name: set `hosts` of the sink, or ui.url\n"
+        if not reads and not (method == "POST" and self._runtime.site.accepts_post(path)):
+            return 405, _TEXT, b"only GET and HEAD\n"
         if path == "/metrics":
-            encode, kind = exposition.choose_encoder(headers.get("accept", ""))
-            return 200, kind, encode(self._runtime.metrics.registry)
+            _, kind = exposition.choose_encoder(headers.get("accept", ""))
+            return 200, kind, await self._exposition.text(openmetrics=kind.startswith(_OPENMETRICS))
         return _NOT_FOUND, _TEXT, b"rag-monitor: there are /metrics, /-/healthy and /-/ready\n"
 
     async def _page(self, scope: dict[str, Any], headers: dict[str, str], receive: _Receive) -> WebResponse | None:
         site = self._runtime.site
-        if self._gate is open_gate and not site.is_named(headers.get("host", "")):
-            known = b"the UI is not served under this host name; to change that, set ui.url or ui.hosts\n"
-            return WebResponse(421, _TEXT, known)
         VIEWER.set(_viewer(scope, headers, known=self._gate is not open_gate))
         if scope["method"] != "POST":
             return await site.get(scope["path"], scope["query_string"].decode("latin-1"), headers)

@@ -24,6 +24,16 @@ class OtlpGrpc(OtlpReceiver):
     handshake_timeout: Duration = Field(default=60.0, gt=0)
     """How long a new connection may take to complete the HTTP/2 handshake before it is closed."""
 
+    body_timeout: Duration = Field(default=60.0, gt=0)
+    """How long the message of a call may take to arrive before the call is ended with DEADLINE_EXCEEDED."""
+
+    idle_timeout: Duration = Field(default=300.0, gt=0)
+    """How long to keep a connection without calls open. Connections whose client does not answer a ping are closed
+    sooner, after 80 seconds."""
+
+    max_connections: int = Field(default=1024, gt=0)
+    """Maximum connections. Further ones are closed at once; senders retry."""
+
     @model_validator(mode="after")
     def _speakable(self) -> Self:
         if self.tls is not None and self.tls.min_version != "1.2":
@@ -35,5 +45,12 @@ class OtlpGrpc(OtlpReceiver):
         from monitor.transport.otlp import grpc_server  # noqa: PLC0415 - grpc is slow to import
 
         reception = Reception("otlp_grpc", self, intake, runtime, grpc_server.CODES)
+        limits = grpc_server.GrpcLimits(
+            self.max_concurrent_streams,
+            self.max_connections,
+            self.handshake_timeout,
+            self.body_timeout,
+            self.idle_timeout,
+        )
         tls = grpc_server.credentials(self.tls, runtime.clock, runtime.events) if self.tls is not None else None
-        await grpc_server.serve(reception, self.max_concurrent_streams, self.handshake_timeout, tls, listening)
+        await grpc_server.serve(reception, limits, tls, listening)

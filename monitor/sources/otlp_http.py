@@ -9,7 +9,8 @@ from pydantic import Field, field_validator, model_validator
 
 from monitor.quantities import Duration
 from monitor.stages import Intake, Runtime
-from monitor.transport.http.listener import bind, in_words
+from monitor.transport.http.auth import HostName, WebsiteGuard
+from monitor.transport.http.listener import bind, in_words, is_loopback
 from monitor.transport.otlp.receiver import OtlpReceiver, Reception
 
 
@@ -33,6 +34,12 @@ class OtlpHttp(OtlpReceiver):
 
     cors_origins: tuple[str, ...] = ()
     """Origins of web pages whose scripts may send, such as `https://app.example.com`; `*` allows any. Default: none."""
+
+    hosts: tuple[HostName, ...] = ()
+    """Host names under which requests may arrive where no token is required and `host` is an address of this machine
+    only, such as that of a reverse proxy that passes its own name on. Names without a dot, and those that end in
+    `.svc`, `.cluster.local`, `.internal` or `.localhost`, need not be listed. Other names are refused (403): a website
+    could send under one of its own, through a visitor's browser. What a browser sends must always have a known name."""
 
     head_timeout: Duration = Field(default=60.0, gt=0)
     """How long the headers of a request may take to arrive before the connection is closed."""
@@ -78,7 +85,10 @@ class OtlpHttp(OtlpReceiver):
             self.cases_path: _posted.row_route(self, intake),
             self.feedback_path: _posted.feedback_route(intake),
         }
-        app = http_app.HttpApp(reception, routes, frozenset(self.cors_origins))
+        guard = None
+        if self.auth is None and self.tls is None:  # no website has the token, or a certificate of ours
+            guard = WebsiteGuard(self.hosts, self.cors_origins, any_host=not is_loopback(self.host))
+        app = http_app.HttpApp(reception, routes, frozenset(self.cors_origins), guard)
         with bind(self.host, self.port) as bound:
             address = in_words(self.host, bound.getsockname()[1])
             timeouts = http_server.Timeouts(self.head_timeout, self.body_timeout, self.write_timeout, self.idle_timeout)

@@ -84,7 +84,7 @@ class Metrics(Series):
                 registry=None,
             )
             if len(self._score) == 1:
-                self.registry.register(_Merged(self._score))
+                self.registry.register(MergedHistograms(self._score))
         return self._score[evaluator]
 
     def catalogue(self) -> Iterator[tuple[str, str, tuple[str, ...], str]]:
@@ -97,16 +97,16 @@ class Metrics(Series):
                 yield f"{family._name}{suffix}", kind, tuple(family._labelnames), family._documentation  # noqa: SLF001
 
 
-class _Merged(Collector):
+class MergedHistograms(Collector):
     """Exposes histograms with different buckets as one family."""
 
     def __init__(self, parts: dict[str, Histogram]) -> None:
-        self._parts = parts
+        self.parts = parts
 
     def collect(self) -> Iterator[object]:  # type: ignore[override]
         """Yield one family with the samples of all histograms."""
         family = None
-        for part in self._parts.values():
+        for part in self.parts.values():
             for one in part.collect():
                 if family is None:
                     family = one

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -43,7 +42,8 @@ class Site:
 
     def __init__(self) -> None:
         self._get: GetHandler | None = None
-        self._names: frozenset[str] = frozenset()
+        self.names: frozenset[str] = frozenset()
+        """Host names of this port that the mounted part knows, in lower case."""
         self._post: PostHandler | None = None
         self._post_paths: frozenset[str] = frozenset()
 
@@ -54,7 +54,7 @@ class Site:
         """
         if self._get is not None:
             raise ValueError("something is mounted already")
-        self._get, self._names = handler, frozenset(name.lower() for name in names if name)
+        self._get, self.names = handler, frozenset(name.lower() for name in names if name)
 
     def mount_post(self, handler: PostHandler, paths: Iterable[str]) -> None:
         """Let `handler` respond to what is posted to these paths; posts to other paths are refused."""
@@ -71,21 +71,3 @@ class Site:
     async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> WebResponse | None:
         """Return the response to what is posted to `path`; None where it accepts no posts."""
         return await self._post(path, headers, body) if self._post is not None and self.accepts_post(path) else None
-
-    def is_named(self, host: str) -> bool:
-        """Return whether a `host` header names this port: an address, a name without a dot, or one of its names.
-
-        An attacker's website may bind any other name to this address, to read what is served here through the browser
-        of a visitor who has access (DNS rebinding).
-        """
-        name = host.rsplit("]", 1)[0].lstrip("[") if host.startswith("[") else host.split(":", 1)[0]
-        name = name.rstrip(".").lower()
-        if "." not in name and ":" not in name:
-            return True
-        if name in self._names or name.endswith(".localhost"):
-            return True
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True

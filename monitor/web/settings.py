@@ -11,7 +11,6 @@ from pydantic import AfterValidator, Field
 from monitor.stages import Component
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-_HOST = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*\.?")
 _ALLOWED = ("trace_id", "span_id")
 
 
@@ -21,6 +20,8 @@ def _web_address(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("an address must begin with http:// or https:// and name a host")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("an address must have no user name and no password: it goes out with every alert")
     if not url.isascii() or not url.isprintable() or " " in url:
         raise ValueError("an address must be plain ASCII without spaces")
     _ = parts.port  # raises where it is not a port
@@ -32,14 +33,6 @@ def _public(url: str) -> str:
     if parts.query or parts.fragment:
         raise ValueError("the address of the UI must have no `?` and no `#`")
     return url.rstrip("/")
-
-
-def _host(name: str) -> str:
-    if not _HOST.fullmatch(name):
-        raise ValueError(
-            f"{name!r} is not a host name such as `rag-monitor.monitoring.svc.cluster.local`: no port, no `*`"
-        )
-    return name.rstrip(".").lower()
 
 
 def _template(url: str) -> str:
@@ -64,13 +57,8 @@ class UiSettings(Component):
 
     url: Annotated[str, AfterValidator(_public)] = ""
     """Public address of the UI, such as `https://rag-monitor.example.com`. With it, alerts link to the answers they are
-    about (annotation `answers_url`), and the UI is served under this host name. Without a token it is otherwise served
-    only under IP addresses and names without a dot, so that no other website can read it."""
-
-    hosts: tuple[Annotated[str, AfterValidator(_host)], ...] = ()
-    """Further host names to serve the UI under where it requires no token, such as
-    `[rag-monitor.monitoring.svc.cluster.local]`. List only names that no outsider can point at your address: a website
-    under such a name could read the UI through a visitor's browser."""
+    about (annotation `answers_url`), and the port is served under this host name, as under those in `hosts` of the sink
+    `prometheus`."""
 
     max_trials_per_hour: Annotated[int, Field(ge=0, le=1000)] = 30
     """How many trials people may start per hour on the page of a case. A trial asks the judge one to five times, which
@@ -78,9 +66,9 @@ class UiSettings(Component):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The host name in `url`, if there is one, and `hosts`."""
+        """The host name in `url`, if there is one."""
         public = urlsplit(self.url).hostname
-        return (*((public,) if public else ()), *self.hosts)
+        return (public,) if public else ()
 
     def trace_link(self, trace_id: str, span_id: str) -> str:
         """Return the address of a trace in the tracing UI; empty without `trace_url`, or where the trace has no id."""

@@ -60,8 +60,9 @@ class MonitorProcess:
         except OSError:
             return False
 
-    def get(self, path: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}{path}", timeout=60) as answer:
+    def get(self, path: str, **headers: str) -> str:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.metrics_port}{path}", headers=headers)
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.read().decode()
 
     def samples(self) -> dict[str, list[tuple[dict[str, str], float]]]:

@@ -33,6 +33,18 @@ from monitor.statistics.session_products import SessionMemory, alone
 from monitor.telemetry.metrics import Metrics
 
 _HALF: Final = 300.0  # seconds
+_UNSCORED: Final = (UnscoredReason.ERROR,)
+_UNSCORED_BY_JUDGE: Final = (
+    *_UNSCORED,
+    UnscoredReason.BUDGET,
+    UnscoredReason.PROVIDER_ERROR,
+    UnscoredReason.RATE_LIMITED,
+    UnscoredReason.TIMEOUT,
+)
+_SKIPPED: Final = (SkippedReason.NO_RESPONSE,)
+"""The reasons whose series exist, at 0, from the first use of an app on: sums over reasons have something to add, and
+rates do not miss the first evaluations of what happens most. Others exist once they have happened: 29 series for each
+app and evaluator would be most of a scrape."""
 _PAIRS: Final = ("defects", "all", "both")
 """The label `of`, in the order of `SessionProducts`."""
 
@@ -137,7 +149,6 @@ class _EvaluatorSeries(NamedTuple):
     rule_cells: dict[tuple[str, bool], _Cell]
     products: dict[str, tuple[Counter, ...]]
     largest: _LargestWeight
-    late: _Apart
     unscored: dict[UnscoredReason, Counter]
     skipped: dict[SkippedReason, Counter]
     contradictions: dict[bool, Counter]
@@ -153,10 +164,10 @@ def score_boundaries(scale: Scale) -> tuple[float, ...]:
 
 
 class ResultMetrics:
-    """Counts selections and results per app and evaluator; all series of a pair exist, at 0, from its first use on.
+    """Counts selections and results per app and evaluator; the series of a pair exist, at 0, from its first use on.
 
-    Those of a traffic class other than production exist from its first evaluation on. `slicing` and `generations`
-    count each live score as well. Without `memory`, each answer is a session of its own.
+    Those of a traffic class other than production, of late results and of rare reasons exist once they have happened.
+    `slicing` and `generations` count each live score as well. Without `memory`, each answer is a session of its own.
     """
 
     def __init__(
@@ -172,6 +183,7 @@ class ResultMetrics:
         self._sessions = SessionMetrics(metrics)
         self._generations = generations
         self._aside: dict[tuple[str, str, str, Traffic], _Apart] = {}
+        self._late: dict[tuple[str, str, str], _Apart] = {}
         self._series: dict[tuple[str, str], _EvaluatorSeries] = {}
         self._durations: dict[str, Histogram] = {}
         self._lags: dict[str, Histogram] = {}
@@ -246,14 +258,26 @@ class ResultMetrics:
         elif result.scope is RateScope.USER_DISLIKED:
             self._count_disliked(result)
         elif result.scope is RateScope.LATE:
-            series.late.add(result)
+            self._late_of(result).add(result)
         elif isinstance(outcome, Score):
             return self._count_live(result, outcome, series)
         elif isinstance(outcome, Skipped):
-            series.skipped[outcome.reason].inc()
+            self._skipped(result, series, outcome.reason).inc()
         else:
-            series.unscored[outcome.reason].inc()
+            self._unscored(result, series, outcome.reason).inc()
         return result
+
+    def _skipped(self, result: EvaluationResult, series: _EvaluatorSeries, reason: SkippedReason) -> Counter:
+        if reason not in series.skipped:
+            app = self._metrics.app(result.case.app)
+            series.skipped[reason] = self._metrics.skipped.labels(app, result.evaluator, reason.value)
+        return series.skipped[reason]
+
+    def _unscored(self, result: EvaluationResult, series: _EvaluatorSeries, reason: UnscoredReason) -> Counter:
+        if reason not in series.unscored:
+            app = self._metrics.app(result.case.app)
+            series.unscored[reason] = self._metrics.unscored.labels(app, result.evaluator, reason.value)
+        return series.unscored[reason]
 
     def _count_live(self, result: EvaluationResult, outcome: Score, series: _EvaluatorSeries) -> EvaluationResult:
         series.cells[result.level, result.defect].add(result)
@@ -310,6 +334,14 @@ class ResultMetrics:
             self._aside[key] = _Apart.of(families, *key)
         return self._aside[key]
 
+    def _late_of(self, result: EvaluationResult) -> _Apart:
+        key = (self._metrics.app(result.case.app), result.evaluator, self._known[result.evaluator].version)
+        if key not in self._late:
+            metrics = self._metrics
+            families = (metrics.late_evaluations, metrics.late_weight, metrics.late_weight_squares)
+            self._late[key] = _Apart.of(families, *key)
+        return self._late[key]
+
     def _of(self, app: str, evaluator: str) -> _EvaluatorSeries:
         series = self._series.get((app, evaluator))
         if series is None:
@@ -323,7 +355,6 @@ class ResultMetrics:
         self._sessions.prepare(app, name, version)
         largest = _LargestWeight(self._clock)
         metrics.weight_max.labels(app, name).set_function(largest.value)
-        late = (metrics.late_evaluations, metrics.late_weight, metrics.late_weight_squares)
         cells = {}
         for level in evaluator.scale.levels:
             for is_defect in _possible(evaluator.scale, defect, level.start):
@@ -357,9 +388,11 @@ class ResultMetrics:
                 },
             },
             largest,
-            _Apart.of(late, app, name, version),
-            {reason: metrics.unscored.labels(app, name, reason.value) for reason in UnscoredReason},
-            {reason: metrics.skipped.labels(app, name, reason.value) for reason in SkippedReason},
+            {
+                reason: metrics.unscored.labels(app, name, reason.value)
+                for reason in (_UNSCORED_BY_JUDGE if evaluator.cost == "judge" else _UNSCORED)
+            },
+            {reason: metrics.skipped.labels(app, name, reason.value) for reason in _SKIPPED},
             {
                 is_defect: metrics.contradictions.labels(app, name, "defect" if is_defect else "passed")
                 for is_defect in (False, True)

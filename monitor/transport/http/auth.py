@@ -1,15 +1,21 @@
-"""Check bearer tokens in constant time, and rotate them without a restart."""
+"""Check who sends a request: bearer tokens, in constant time and rotated without a restart, and websites.
+
+Without a token a website could send too, through the browser of a visitor who has access: from its own address, or from
+a name of its own that it points at this port (DNS rebinding).
+"""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Final, Self
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, model_validator
 
 from monitor.clock import Clock
 from monitor.errors import ConfigError, Unauthenticated
@@ -18,6 +24,9 @@ from monitor.transport.http import files
 
 _HASHED = re.compile(r"sha256:([0-9a-fA-F]{64})")
 _SCHEME = "bearer "
+_HOST = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*\.?")
+_PRIVATE: Final = (".localhost", ".internal", ".svc", ".cluster.local")
+"""Ends of names that no website can have: they are not in the public DNS."""
 
 
 class Auth(BaseModel):
@@ -70,6 +79,65 @@ class Gate:
         fitting = [hmac.compare_digest(shown, digest) for digest in self._digests()]
         if not any(fitting):
             raise Unauthenticated("the token is not valid", 'Bearer realm="rag-monitor", error="invalid_token"')
+
+
+def _host_name(name: str) -> str:
+    if not _HOST.fullmatch(name):
+        raise ValueError(f"{name!r} is not a host name such as `rag-monitor.example.com`: no port, no `*`")
+    return name.rstrip(".").lower()
+
+
+HostName = Annotated[str, AfterValidator(_host_name)]
+
+
+def is_named(host: str, names: Collection[str]) -> bool:
+    """Return whether a `host` header is an address, a name that no website can have, or one of `names` (lower case)."""
+    name = host.rsplit("]", 1)[0].lstrip("[") if host.startswith("[") else host.split(":", 1)[0]
+    name = name.rstrip(".").lower()
+    if "." not in name and ":" not in name:
+        return True
+    if name in names or name.endswith(_PRIVATE):
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+class WebsiteGuard:
+    """Says why a request without a token is refused: a website may have sent it.
+
+    `names` are host names of this port besides its addresses. `origins` are those of pages that may send. With
+    `any_host` programs may use any name for this port: they are recognised by sending neither `Origin` nor
+    `Sec-Fetch-Site`, of which browsers send one with each POST.
+    """
+
+    def __init__(self, names: Collection[str], origins: Collection[str] = (), *, any_host: bool = False) -> None:
+        self._names = frozenset(names)
+        self._origins = frozenset(origins)
+        self._any_host = any_host
+
+    def why_refused(self, host: str, origin: str | None, site: str | None) -> str:
+        """Return the reason for the sender, empty if there is none. Takes three headers: None where one is missing."""
+        is_program = origin is None and site is None
+        if not (is_program and self._any_host) and not is_named(host, self._names):
+            return f"the host name {host[:100]!r} may be of a website: connect by address, or add it to `hosts`"
+        if is_program or "*" in self._origins or origin in self._origins:
+            return ""
+        if site is not None and site != "same-origin":
+            return "the request comes from another website: add its origin to `cors_origins` if it may send"
+        if origin is not None and not _is_of(origin, host):
+            return f"the origin {origin[:100]!r} may not send: add it to `cors_origins`"
+        return ""
+
+
+def _is_of(origin: str, host: str) -> bool:
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
 
 
 def open_gate(authorization: str | None) -> None:

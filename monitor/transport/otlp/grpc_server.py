@@ -5,14 +5,15 @@ Import this only where a server is about to run: grpc takes a fifth of a second 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
 import grpc
 import grpc.aio
 
-from monitor.errors import ConfigError, Unauthenticated
+from monitor.errors import ConfigError, InvalidData, Unauthenticated
 from monitor.model.span import Signal
 from monitor.transport.http.listener import cannot_listen, in_words
 from monitor.transport.http.tls import Tls
@@ -22,19 +23,39 @@ if TYPE_CHECKING:
     from monitor.clock import Clock
     from monitor.telemetry.events import Events
 
-CODES = ("OK", "INVALID_ARGUMENT", "UNAUTHENTICATED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "UNIMPLEMENTED")
+CODES = (
+    "OK",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "UNAUTHENTICATED",
+    "RESOURCE_EXHAUSTED",
+    "UNAVAILABLE",
+    "UNIMPLEMENTED",
+)
 
 _SIGNALS: dict[str, Signal] = {
     "/opentelemetry.proto.collector.trace.v1.TraceService/Export": "traces",
     "/opentelemetry.proto.collector.logs.v1.LogsService/Export": "logs",
 }
 _GRACE = 1.0  # seconds for running calls when the server stops
+_WRONG_TOKEN_SECONDS: Final = 0.5  # before a wrong token is answered: guessing takes as long
+_PING_AFTER_MS: Final = 60_000
+_PONG_WITHIN_MS: Final = 20_000
+
+
+class GrpcLimits(NamedTuple):
+    """Limits of calls and connections; times in seconds: of handshakes, of a call's message, of idle connections."""
+
+    streams: int
+    connections: int
+    handshake: float
+    message: float
+    idle: float
 
 
 async def serve(
     reception: Reception,
-    max_streams: int,
-    handshake_timeout: float,
+    limits: GrpcLimits,
     credentials: grpc.ServerCredentials | None,
     listening: Callable[[str], None],
 ) -> None:
@@ -44,11 +65,15 @@ async def serve(
     """
     options = reception.options
     server = grpc.aio.server(
-        handlers=[_Router(reception)],
+        handlers=[_Router(reception, limits.message)],
         options=[
             ("grpc.max_receive_message_length", options.max_body_bytes),
-            ("grpc.max_concurrent_streams", max_streams),
-            ("grpc.server_handshake_timeout_ms", int(handshake_timeout * 1000)),
+            ("grpc.max_concurrent_streams", limits.streams),
+            ("grpc.max_allowed_incoming_connections", limits.connections),
+            ("grpc.server_handshake_timeout_ms", int(limits.handshake * 1000)),
+            ("grpc.max_connection_idle_ms", int(limits.idle * 1000)),
+            ("grpc.keepalive_time_ms", _PING_AFTER_MS),
+            ("grpc.keepalive_timeout_ms", _PONG_WITHIN_MS),
             ("grpc.so_reuseport", 0),  # or a second monitor would silently take half of the calls
         ],
     )
@@ -76,25 +101,29 @@ async def serve(
 class _Router(grpc.GenericRpcHandler):  # type: ignore[misc] # grpc is not typed
     """Chooses the handler of a call by its path, before its message is read."""
 
-    def __init__(self, reception: Reception) -> None:
+    def __init__(self, reception: Reception, message_timeout: float) -> None:
         self._reception = reception
         self._exports = {
-            path: grpc.unary_unary_rpc_method_handler(_Export(reception, signal).call)
+            # As a stream, the call is ours before its message is there, and can be ended if that does not come.
+            path: grpc.stream_unary_rpc_method_handler(_Export(reception, signal, message_timeout).call)
             for path, signal in _SIGNALS.items()
         }
 
     def service(self, call: Any) -> Any:
+        authorization = _authorization(call.invocation_metadata)
+        try:
+            self._reception.check_token(authorization)
+        except Unauthenticated as error:
+            return self._refusing(error, 0.0 if authorization is None else _WRONG_TOKEN_SECONDS)
         export = self._exports.get(call.method)
         if export is None:
             return self._refusing(Refusal(501, "UNIMPLEMENTED", f"there is no {call.method}, only traces and logs"))
-        try:
-            self._reception.check_token(_authorization(call.invocation_metadata))
-        except Unauthenticated as error:
-            return self._refusing(error)
         return export
 
-    def _refusing(self, refusal: Exception) -> Any:
+    def _refusing(self, refusal: Exception, after: float = 0.0) -> Any:
         async def refuse(_messages: Any, context: Any) -> bytes:
+            if after:
+                await asyncio.sleep(after)
             return _refused(self._reception, context, refusal)
 
         # As a stream, the call ends without its message having been read.
@@ -104,21 +133,35 @@ class _Router(grpc.GenericRpcHandler):  # type: ignore[misc] # grpc is not typed
 class _Export:
     """One export method: the message as bytes in, the response as bytes out."""
 
-    def __init__(self, reception: Reception, signal: Signal) -> None:
+    def __init__(self, reception: Reception, signal: Signal, message_timeout: float) -> None:
         self._reception = reception
         self._signal = signal
+        self._timeout = message_timeout
 
-    async def call(self, message: bytes, context: Any) -> bytes:
+    async def call(self, _messages: Any, context: Any) -> bytes:
         reception = self._reception
-        # gRPC inflates by itself: these are the bytes after decompression, the only ones that it shows.
-        reception.received_bytes.inc(len(message))
         try:
+            message = await self._message(context)
+            # gRPC inflates by itself: these are the bytes after decompression, the only ones that it shows.
+            reception.received_bytes.inc(len(message))
             with reception.in_flight.lease() as lease:
                 accepted = await reception.deliver(self._signal, message, lease)
         except Exception as error:  # noqa: BLE001 - after any error, the sender gets an answer that it understands
             return _refused(reception, context, error)
         reception.answered("OK")
         return success(self._signal, accepted, "protobuf")
+
+    async def _message(self, context: Any) -> bytes:
+        try:
+            async with asyncio.timeout(self._timeout):
+                message = await context.read()
+        except TimeoutError:
+            why = f"the message did not arrive within {self._timeout:g} s"
+            raise Refusal(408, "DEADLINE_EXCEEDED", why) from None
+        if message is grpc.aio.EOF:
+            raise InvalidData("the call has no message")
+        found: bytes = message
+        return found
 
 
 def _refused(reception: Reception, context: Any, error: Exception) -> bytes:

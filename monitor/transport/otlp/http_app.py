@@ -9,8 +9,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple, TypeAlias
 
-from monitor.errors import Overloaded, TooLarge
+from monitor.errors import Overloaded, TooLarge, Unauthenticated
 from monitor.model.span import Signal
+from monitor.transport.http.auth import WebsiteGuard
 from monitor.transport.otlp import limits
 from monitor.transport.otlp.receiver import Encoding, Reception, Refusal, success
 
@@ -19,12 +20,13 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Headers: TypeAlias = Mapping[bytes, bytes]
 
-CODES = ("200", "400", "401", "404", "405", "413", "415", "501", "503")
+CODES = ("200", "400", "401", "403", "404", "405", "413", "415", "501", "503")
 
 _TYPES: dict[bytes, Encoding] = {b"application/x-protobuf": "protobuf", b"application/json": "json"}
 _UNIMPLEMENTED = {"/v1/metrics": "metrics", "/v1development/profiles": "profiles"}
 _CLOSE = (b"connection", b"close")
 _DRAIN_SECONDS = 1.0
+_WRONG_TOKEN_SECONDS = 0.5  # before a wrong token is answered: guessing takes as long
 
 
 class PostedBody(NamedTuple):
@@ -57,10 +59,17 @@ def export(reception: Reception, signal: Signal) -> Route:
 class HttpApp:
     """Answers `POST` on the paths of `routes`, and pages of `origins` that ask whether they may."""
 
-    def __init__(self, reception: Reception, routes: Mapping[str, Route], origins: frozenset[str]) -> None:
+    def __init__(
+        self,
+        reception: Reception,
+        routes: Mapping[str, Route],
+        origins: frozenset[str],
+        guard: WebsiteGuard | None = None,
+    ) -> None:
         self._reception = reception
         self._routes = routes
         self._origins = origins
+        self._guard = guard
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve one request (ASGI 3, `http` scopes only)."""
@@ -81,6 +90,8 @@ class HttpApp:
             refusal = self._reception.refused(Overloaded("the receiver is stopping"))
         except Exception as error:  # noqa: BLE001 - after any error, the sender gets an answer that it understands
             refusal = self._reception.refused(error)
+            if isinstance(error, Unauthenticated) and b"authorization" in headers:
+                await asyncio.sleep(_WRONG_TOKEN_SECONDS)
         else:
             await self._answer(send, 200, content, [*shared, _content_type(encoding)])
             return
@@ -91,9 +102,13 @@ class HttpApp:
         await self._answer(send, refusal.http, refusal.body(spoken), extra)
 
     async def _take(self, scope: Message, headers: Headers, body: _Body, lease: limits.Lease) -> bytes:
-        route = self._route(scope["method"], scope["path"])
         authorization = headers.get(b"authorization")
         self._reception.check_token(authorization.decode("latin-1") if authorization is not None else None)
+        if self._guard is not None and scope["method"] == "POST":  # others do nothing here
+            host, origin, site = (_header(headers, name) for name in (b"host", b"origin", b"sec-fetch-site"))
+            if refused := self._guard.why_refused(host or "", origin, site):
+                raise Refusal(403, "PERMISSION_DENIED", refused)
+        route = self._route(scope["method"], scope["path"])
         encoding = route.types.get(_media_type(headers))
         if encoding is None:
             taken = b" or ".join(route.types).decode()
@@ -199,6 +214,11 @@ _PREFLIGHT = [
 
 def _content_type(encoding: Encoding | None) -> tuple[bytes, bytes]:
     return (b"content-type", b"application/x-protobuf" if encoding == "protobuf" else b"application/json")
+
+
+def _header(headers: Headers, name: bytes) -> str | None:
+    value = headers.get(name)
+    return value.decode("latin-1") if value is not None else None
 
 
 def _media_type(headers: Headers) -> bytes:

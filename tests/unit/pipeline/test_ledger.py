@@ -50,15 +50,24 @@ def test_requests_found_are_the_sum_of_their_outcomes_and_pending(sequence):
         assert total(metrics, "ragmonitor_requests_found_total", app="a") == ended + waiting
 
 
-def test_every_fate_of_an_app_exists_at_zero_from_its_first_trace_on():
+def test_an_app_begins_with_what_usually_becomes_of_its_traces_at_zero_and_others_come_as_they_happen():
     metrics = runtime().metrics
-    Ledger(metrics).received("shop", "otlp_grpc")
+    ledger = Ledger(metrics)
+    ledger.received("shop", "otlp_grpc")
+    labels = {"app": "shop", "source": "otlp_grpc"}
+
+    def value(family: str, outcome: str) -> float | None:
+        return metrics.registry.get_sample_value(f"ragmonitor_{family}_total", {**labels, "outcome": outcome})
+
+    assert (value("traces", "read"), value("requests", "evaluated")) == (0, 0)
     for outcome in TraceOutcome:
-        labels = {"app": "shop", "source": "otlp_grpc", "outcome": outcome.value}
-        assert metrics.registry.get_sample_value("ragmonitor_traces_total", labels) == 0
-    for outcome in RequestOutcome:
-        labels = {"app": "shop", "source": "otlp_grpc", "outcome": outcome.value}
-        assert metrics.registry.get_sample_value("ragmonitor_requests_total", labels) == 0
+        ledger.received("shop", "otlp_grpc")
+        ledger.ended("shop", "otlp_grpc", outcome)
+        assert value("traces", outcome.value) == 1
+    for kind in RequestOutcome:
+        ledger.found("shop", "otlp_grpc", 1)
+        ledger.request_ended("shop", "otlp_grpc", kind)
+        assert value("requests", kind.value) == 1
 
 
 def test_a_trace_without_a_service_name_is_counted_under_unknown():

@@ -128,20 +128,13 @@ def test_where_the_file_cannot_be_written_the_log_says_so_once(tmp_path: Path) -
         ("rag-monitor.monitoring.svc.cluster.local", 200),
         ("RAG-Monitor.monitoring.svc.cluster.local.:9464", 200),
         ("monitor.example.com", 200),
-        ("other.monitoring.svc.cluster.local", 421),
+        ("other.example.com", 421),
         ("evil.example", 421),
     ],
 )
 async def test_the_page_is_served_under_the_names_that_are_listed_and_no_other(
     tmp_path: Path, host: str, served: int
 ) -> None:
-    names = {"url": "https://monitor.example.com", "hosts": ["rag-monitor.monitoring.svc.cluster.local"]}
-    site = Site(tmp_path, settings=UiSettings.model_validate(names))
+    site = Site(tmp_path, settings=UiSettings(url="https://monitor.example.com"))
     with site.served() as base:
         assert ask(f"{base}/alerts", headers={"host": host}) == served
-
-
-@pytest.mark.parametrize("host", ["*.example.com", "https://a.example", "a.example:9464", "", "a..b", "a b"])
-def test_a_host_that_is_no_name_is_refused(host: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a host name such as"):
-        UiSettings(hosts=(host,))

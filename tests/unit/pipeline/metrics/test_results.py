@@ -77,16 +77,31 @@ def test_every_score_on_the_scale_finds_its_series(evaluator, value):
     assert total(metrics, "ragmonitor_evaluations_total", level=scale.level(value)) == 1
 
 
-def test_all_series_of_an_app_exist_at_zero_before_its_first_result():
+def test_the_series_that_rates_add_up_exist_at_zero_before_the_first_result_of_an_app():
     made, metrics = counting()
     made.prepare("shop")
     assert metrics.registry.get_sample_value(
         "ragmonitor_evaluations_total",
         {"app": "shop", "evaluator": "steps", "version": "1+ab", "level": "1", "defect": "true"},
     ) == 0  # fmt: skip
-    for reason in UnscoredReason:
-        labels = {"app": "shop", "evaluator": "steps", "reason": reason.value}
-        assert metrics.registry.get_sample_value("ragmonitor_unscored_total", labels) == 0
+    for family, reasons in (("unscored", {"error"}), ("skipped", {"no_response"})):
+        found = {
+            sample.labels["reason"]: sample.value
+            for one in metrics.registry.collect()
+            for sample in one.samples
+            if sample.name == f"ragmonitor_{family}_total"
+        }
+        assert found == dict.fromkeys(reasons, 0)
+
+
+@pytest.mark.parametrize("reason", UnscoredReason)
+def test_an_outcome_that_had_no_series_yet_gets_one(reason):
+    made, metrics = counting()
+    for outcome in (Unscored(reason), Unscored(reason), Skipped(SkippedReason.REFUSAL)):
+        made.selected("shop", "steps")
+        made.finished(judged(outcome), 0.1)
+    assert total(metrics, "ragmonitor_unscored_total", app="shop", reason=reason.value) == 2
+    assert total(metrics, "ragmonitor_skipped_total", app="shop", reason="refusal") == 1
 
 
 def test_every_series_that_holds_verdicts_has_the_version_and_no_other_has():

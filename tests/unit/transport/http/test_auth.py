@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from monitor.clock import ManualClock
 from monitor.errors import ConfigError, Unauthenticated
-from monitor.transport.http.auth import Auth, Gate
+from monitor.sinks.prometheus import PrometheusSink
+from monitor.transport.http.auth import Auth, Gate, is_named
 from tests.support.runtime import runtime, total
 
 
@@ -90,3 +91,34 @@ def test_one_of_token_and_token_file_is_needed() -> None:
 
 def test_the_token_is_not_shown() -> None:
     assert "canary" not in repr(Auth.model_validate({"token": "canary"}))
+
+
+@pytest.mark.parametrize(
+    ("host", "named"),
+    [
+        ("127.0.0.1:9464", True),
+        ("[::1]:9464", True),
+        ("10.0.0.7", True),
+        ("localhost:9464", True),
+        ("rag-monitor", True),
+        ("monitor.localhost:80", True),
+        ("rag-monitor.monitoring.svc.cluster.local.", True),
+        ("host.docker.internal:4318", True),
+        ("monitor.example.com:443", True),
+        ("MONITOR.example.com.", True),
+        ("", True),
+        ("evil.example", False),
+        ("svc.evil.example", False),
+        ("127.0.0.1.evil.example:9464", False),
+        ("monitor.example.com.evil.example", False),
+        ("1.2.3.4.5", False),
+    ],
+)
+def test_a_name_that_a_website_may_have_bound_to_this_address_is_not_ours(host: str, named: bool) -> None:
+    assert is_named(host, {"monitor.example.com"}) == named
+
+
+@pytest.mark.parametrize("host", ["*.example.com", "https://a.example", "a.example:9464", "", "a..b", "a b"])
+def test_a_host_that_is_no_name_is_refused(host: str) -> None:
+    with pytest.raises(ValidationError, match="is not a host name such as"):
+        PrometheusSink(hosts=(host,))
