@@ -9,13 +9,18 @@ from typing import Final, NamedTuple
 class RateAlert(NamedTuple):
     """The alert on a rate that is above its threshold.
 
-    `predicate` says what defective answers are; empty: as the defect rule says. `advice` is one more sentence.
+    `predicate` says what defective answers do, without naming the evaluator; empty: as the defect rule says. `advice`
+    is one more sentence.
     """
 
     name: str
     summary: str
     predicate: str = ""
     advice: str = ""
+
+    def finding(self, predicate: str, evaluator: str) -> str:
+        """Say what defective answers are: in the alert's own words, else by `predicate` and the evaluator."""
+        return self.predicate or f"{predicate} according to {evaluator}"
 
 
 DEFECT_RATE: Final = RateAlert("RagDefectRateHigh", "The defect rate is above its threshold.")
@@ -30,7 +35,7 @@ OWN: Final[Mapping[str, RateAlert]] = {
     "context_not_recorded": RateAlert(
         "RagContextNotRecorded",
         "The texts of retrieved documents are missing from the traces: evaluators of the context skip such answers.",
-        "rest on documents whose texts were not recorded",
+        "rest on documents without recorded texts",
         "Run `rag-monitor coverage` on some traces: it says how to record them.",
     ),
 }

@@ -27,6 +27,7 @@ from monitor.alerts.prometheus.promql import (
     record,
 )
 from monitor.alerts.prometheus.rates import defect_session_squares
+from monitor.alerts.rate_names import OWN, rate_alert
 from monitor.alerts.state import DEFECTIVE, AlertStatus, ConditionResult
 from monitor.quantities import format_duration, precise_percent
 from monitor.statistics import change
@@ -75,9 +76,9 @@ def _found(
 ) -> ConditionResult:
     spans = [format_duration(window) for window in windows]
     text = (
-        f"{precise_percent(one.rate)} of the answers from {app} in the last {spans[0]} {predicate} according to"
-        f" {evaluator} ({one.now.judged} scored): {one.ratio:.3g} times the {precise_percent(one.base_rate)} of the"
-        f" {change.BASELINE_DAYS} days before."
+        f"{precise_percent(one.rate)} of the answers from {app} in the last {spans[0]}"
+        f" {rate_alert(evaluator).finding(predicate, evaluator)} ({one.now.judged} scored): {one.ratio:.3g} times the"
+        f" {precise_percent(one.base_rate)} of the {change.BASELINE_DAYS} days before."
     )
     if status is AlertStatus.FIRING:
         text += f" The rise is clear (more than {MARGIN:g} times) in the last {', '.join(spans)}."
@@ -219,7 +220,7 @@ def _regression(severity: Severity, runbooks: str, interval: float) -> Rule:
     days = f"count_over_time({VERSION}evaluation_weight:clean1d[6d23h59m:1d] offset 1d)"
     hour, day = (_said(window) for window in (HOUR, DAY))
     description = (
-        "According to {{ $labels.evaluator }}, more answers from {{ $labels.app }} are defective than in the"
+        f"{_more()} than in the"
         f" {change.BASELINE_DAYS} days before ("
         + lookup(f"{VERSION}defect_ratio:{_base(DAY)}", "humanizePercentage")
         + f"): {hour}; {day}."
@@ -237,6 +238,16 @@ def _regression(severity: Severity, runbooks: str, interval: float) -> Rule:
         labels={"severity": severity.value},
         texts=annotate(NAME, SUMMARY, description, runbooks),
     )
+
+
+def _more() -> str:
+    """Write a template for what more answers are: by the words of an alert with its own, else by the evaluator."""
+    choices = "{{ else }}".join(
+        f'{{{{ if eq $labels.evaluator "{evaluator}" }}}}More answers from {{{{ $labels.app }}}} {about.predicate}'
+        for evaluator, about in OWN.items()
+    )
+    others = "According to {{ $labels.evaluator }}, more answers from {{ $labels.app }} are defective"
+    return f"{choices}{{{{ else }}}}{others}{'{{ end }}' * len(OWN)}"
 
 
 def _said(window: float) -> str:

@@ -96,8 +96,8 @@ def _found(
     about = rate_alert(evaluator)
     measured = (
         f"{precise_percent(found.rate)} of the answers from {app} in the last {span}"
-        f" {about.predicate or predicate} according to"
-        f" {evaluator} (at least {precise_percent(found.lower)}, {found.judged} scored). The threshold is {limit}."
+        f" {about.finding(predicate, evaluator)} (at least {precise_percent(found.lower)}, {found.judged} scored)."
+        f" The threshold is {limit}."
     )
     if status is AlertStatus.NOT_ENOUGH_DATA:
         clear = doubled(threshold)
@@ -138,8 +138,7 @@ def defect_rate_high(
     over = f'{VERSION}defect_ratio:upper{span}{{z="{Z_OVER:g}"}} < {OF_PAIR} {threshold}'
     description = (
         "At least {{ $value | humanizePercentage }} of the answers from {{ $labels.app }}"
-        f" {about.predicate or DEFECTIVE} according to"
-        " {{ $labels.evaluator }}. The threshold is "
+        f" {about.finding(DEFECTIVE, '{{ $labels.evaluator }}')}. The threshold is "
         + lookup(THRESHOLD, "humanizePercentage", severity)
         + f". In the last {span}: "
         + lookup(f"{VERSION}defect_ratio:rate{span}", "humanizePercentage")

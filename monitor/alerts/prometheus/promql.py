@@ -25,7 +25,6 @@ JUDGING = f"and {ON_VERSION}\nragmonitor_evaluations_total"
 OWN_EVALUATORS = 'unless on (evaluator)\nmax_over_time(ragmonitor_evaluator_info{source!~"own|"}[3d])'
 """Leaves out external scores: that they are missing or cannot be read says nothing about the monitor."""
 
-
 DEFECT_WORDS = (
     '{{ with printf "ragmonitor_evaluator_info{evaluator=%q}" $labels.evaluator | query }}'
     ' A defect is: {{ . | first | label "defect" }}.{{ end }}'

@@ -4,6 +4,9 @@ The expected number is the usual number of evaluations in an hour, times how the
 the usual traffic. In process, evaluations from before a restart are restored from the history, arrivals are not. So for
 the first day after a restart the usual traffic is unknown, and no more evaluations are expected than took place at the
 same time of day on the days before: a restart during a quiet night raises no alarm.
+
+The evaluators of `context_rates` score the same answers as the others. So that one outage is one alert, they raise it
+only in an app in which no other evaluator scores enough answers to notice.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from textwrap import indent
 from typing import Any, Final
 
 from monitor.alerts.policy import Severity
@@ -27,6 +31,7 @@ from monitor.alerts.prometheus.promtool import (
     input_series,
     promtool_test,
 )
+from monitor.alerts.rate_names import OWN
 from monitor.alerts.self_alert import Condition, Observed, PrometheusRule, SelfAlert
 from monitor.alerts.state import AlertStatus, ConditionResult, Subject
 from monitor.model.outcome import EvaluationResult, Score
@@ -113,8 +118,19 @@ class EvaluationsMissing(Condition):
         for app, number in self._arrived.items():
             self._received.setdefault(app, _TrafficCounts(now)).add(now, number)
         self._arrived.clear()
+        noticed = {
+            app
+            for (app, evaluator), scored in self._scored.items()
+            if evaluator not in OWN and scored.per_hour(now) > AT_LEAST
+        }
         for (app, evaluator), scored in self._scored.items():
-            yield Subject(NAME, Severity.WARNING, app, evaluator), self._decide(app, evaluator, scored, now)
+            subject = Subject(NAME, Severity.WARNING, app, evaluator)
+            if evaluator in OWN and app in noticed:
+                self._missing_since.pop((app, evaluator), None)
+                text = f"If answers from {app} are no longer evaluated, the alert for another evaluator says so."
+                yield subject, ConditionResult(AlertStatus.OK, text, window=_HOUR)
+            else:
+                yield subject, self._decide(app, evaluator, scored, now)
 
     def _decide(self, app: str, evaluator: str, scored: _TrafficCounts, now: float) -> ConditionResult:
         expected = 0.0 if scored.between(now - _HOUR, now) else self._expected(app, scored, now)
@@ -152,16 +168,20 @@ _RECEIVED = record(
 )
 _EVALUATED, _ARRIVED = EVALUATIONS["record"], _RECEIVED["record"]
 
+_RATES_OF_CONTEXT = "|".join(OWN)
+_OTHERS = f'avg_over_time({_EVALUATED}{{evaluator!~"{_RATES_OF_CONTEXT}"}}[3d]) > {AT_LEAST}\n{OWN_EVALUATORS}'
+
 _EXPRESSION = (
     f"avg_over_time({_EVALUATED}[3d])\n* on (app) group_left ()\n"
     f"({_ARRIVED} / (avg_over_time({_ARRIVED}[3d]) > 0))\n"
-    f"> {AT_LEAST}\nunless on (app, evaluator)\n{_EVALUATED} > 0\n{OWN_EVALUATORS}"
+    f"> {AT_LEAST}\nunless on (app, evaluator)\n{_EVALUATED} > 0\n{OWN_EVALUATORS}\n"
+    f'unless on (app, evaluator) (\n  {_EVALUATED}{{evaluator=~"{_RATES_OF_CONTEXT}"}}\n  and on (app) (\n'
+    f"{indent(_OTHERS, ' ' * 4)}\n  )\n)"
 )
 
 
 def _tests() -> Iterator[Test]:
     pair = ("shop", "any")
-    labels = {"app": "shop", "evaluator": "any", "severity": "warning"}
 
     def received(pieces: Sequence[tuple[int, float]], **how: Any) -> list[Series]:
         of = {"app": "shop", "source": "otlp_grpc"}
@@ -176,20 +196,33 @@ def _tests() -> Iterator[Test]:
     ]
     few = [(minutes, each / 50, rate) for minutes, each, rate in stops]
     idle = received([(4 * HOUR, 100), (4 * HOUR, 0)])
-    cases: tuple[tuple[str, list[Series], bool], ...] = (
-        ("requests, but no evaluations", [*busy, *evaluation_counters(*pair, stops)], True),
-        ("no evaluations after a restart", [*busy, *evaluation_counters(*pair, stops, reset_at=4 * HOUR + STEP)], True),
-        ("evaluations", [*busy, *evaluation_counters(*pair, steady)], False),
-        ("evaluations, one replica gone", [*busy, *evaluation_counters(*pair, steady, gone_at=4 * HOUR)], False),
-        ("evaluations by a new version of the evaluator", [*busy, *replaced], False),
-        ("no requests either", [*idle, *evaluation_counters(*pair, stops)], False),
-        ("too few were ever expected", [*busy, *evaluation_counters(*pair, few)], False),
-        ("no data", [], False),
+    of_context = evaluation_counters("shop", next(iter(OWN)), stops)
+    cases: tuple[tuple[str, list[Series], str], ...] = (
+        ("requests, but no evaluations", [*busy, *evaluation_counters(*pair, stops)], "any"),
+        (
+            "no evaluations after a restart",
+            [*busy, *evaluation_counters(*pair, stops, reset_at=4 * HOUR + STEP)],
+            "any",
+        ),
+        ("evaluations", [*busy, *evaluation_counters(*pair, steady)], ""),
+        ("evaluations, one replica gone", [*busy, *evaluation_counters(*pair, steady, gone_at=4 * HOUR)], ""),
+        ("evaluations by a new version of the evaluator", [*busy, *replaced], ""),
+        ("no requests either", [*idle, *evaluation_counters(*pair, stops)], ""),
+        ("too few were ever expected", [*busy, *evaluation_counters(*pair, few)], ""),
+        (
+            "a rate of context as well as another evaluator",
+            [*busy, *of_context, *evaluation_counters(*pair, stops)],
+            "any",
+        ),
+        ("a rate of context alone", [*busy, *of_context], next(iter(OWN))),
+        ("a rate of context, few by another", [*busy, *of_context, *evaluation_counters(*pair, few)], next(iter(OWN))),
+        ("no data", [], ""),
     )
     end = 6 * HOUR
     for name, series, fires in cases:
         checks = [expect_firing(NAME, end)]
         if fires:
+            labels = {"app": "shop", "evaluator": fires, "severity": "warning"}
             checks = [expect_firing(NAME, 4 * HOUR), expect_firing(NAME, end, labels)]
         yield promtool_test(f"{NAME}: {name}: {'fires' if fires else 'silent'}", series, checks)
 

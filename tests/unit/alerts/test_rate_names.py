@@ -32,6 +32,14 @@ def test_the_alert_in_process_has_the_name_of_its_rate_and_says_what_it_is(evalu
     assert (state.firing, state.name, state.annotations["summary"]) == (True, about.name, about.summary)
     assert about.predicate in state.annotations["description"]
     assert state.annotations["description"].endswith(about.advice)
+    assert evaluator not in state.annotations["description"]
+
+
+@pytest.mark.parametrize("evaluator", rate_names.OWN)
+def test_the_rules_say_what_the_rate_is_instead_of_the_name_of_its_evaluator(evaluator: str) -> None:
+    said = [str(one["said"]) for one in rules(AlertPolicy(evaluator=evaluator, warning=0.1)) if _takes(one, evaluator)]
+    assert said
+    assert all(rate_names.OWN[evaluator].predicate in one and "according to" not in one for one in said)
 
 
 def test_every_rate_is_in_exactly_one_rule_of_a_severity() -> None:

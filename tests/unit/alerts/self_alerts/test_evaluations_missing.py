@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,8 +43,8 @@ class World:
             fires.append(bool(self.firing()))
         return fires
 
-    def saw(self, number: int) -> None:
-        self.checks.on_result(replace(judged(number), evaluator="grounded", evaluated_at=self.clock.now()), "shop")
+    def saw(self, number: int, evaluator: str = "grounded") -> None:
+        self.checks.on_result(replace(judged(number), evaluator=evaluator, evaluated_at=self.clock.now()), "shop")
 
     def restore(self, an_hour: Callable[[float], int]) -> None:
         """What the history has of the last three days, by the hours before now."""
@@ -159,3 +160,18 @@ def test_it_never_fires_within_an_hour_of_a_verdict_nor_without_requests(moves: 
             if finding.status is AlertStatus.FIRING:
                 assert clock.now() - last_verdict >= HOUR
                 assert clock.now() - last_request <= HOUR + 600
+
+
+@pytest.mark.parametrize(("others", "missing"), [(60, ["grounded"]), (6, ["retrieval_empty"])])
+def test_one_outage_is_one_alert_though_the_rates_of_context_stop_as_well(others: int, missing: list[str]) -> None:
+    world = World()
+    for _ in range(6 * 12):
+        world.pass_hours(1 / 12, received=120, judged=0)
+        for number in range(5):
+            world.saw(number, "retrieval_empty")
+        for number in range(others // 12):
+            world.saw(number)
+    world.restore(lambda _: others)
+    assert not any(world.pass_hours(1, received=120, judged=0))
+    assert world.pass_hours(0.5, received=120, judged=0)[-1]
+    assert [state.evaluator for state in world.firing()] == missing
