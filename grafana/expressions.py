@@ -60,7 +60,7 @@ class Rate:
     window: str = WINDOW
     offset: str = ""
     sliced: str = ""
-    """The label of the slice; empty: not sliced."""
+    """The label of the slice, or `defect_rule` for the rates by alerts' own rules; empty: neither."""
     defect: str = DEFECTS
     """The matcher of a defect, such as another severity."""
 
@@ -69,7 +69,8 @@ class Rate:
         return f"by (app, evaluator, version{', ' + self.sliced if self.sliced else ''})"
 
     def _sum(self, name: str, *matchers: str) -> str:
-        family = "ragmonitor_slice_evaluation" if self.sliced else "ragmonitor_evaluation"
+        kind = {"": "", "defect_rule": "rule_"}.get(self.sliced, "slice_")
+        family = f"ragmonitor_{kind}evaluation"
         at = selector(f"{family}{name}_total", *self.matchers, *matchers)
         shifted = f" offset {self.offset}" if self.offset else ""
         return f"sum {self._by} (increase({at}[{self.window}]{shifted}))"
@@ -154,6 +155,24 @@ class Rate:
             f"max by (app, evaluator) (\n(\n{expression}\n)\nand {ON_VERSION}\n"
             f"topk by (app, evaluator) (1, {self.scored})\n)"
         )
+
+
+def rule_threshold(severity: str) -> str:
+    """Return the configured threshold by app, evaluator and the alert's own defect rule."""
+    found = selector("ragmonitor_rule_alert_threshold_ratio", ONE_APP, f'severity="{severity}"')
+    return f"max by (app, evaluator, defect_rule) ({found})"
+
+
+def context_share(app: str, *status: str) -> str:
+    """Return the share of an app's answers by how their context came about: of one `status`, or of each by that label.
+
+    `app` and `status` are matchers.
+    """
+    name = "ragmonitor_context_weight_total"
+    every = increase(name, app, by="app")
+    if status:
+        return f"{increase(name, app, *status, by='app')}\n/\n({every} > 0)"
+    return f"{increase(name, app, by='app, status')}\n/ on (app) group_left ()\n({every} > 0)"
 
 
 def threshold(severity: str = "", app: str = APP) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import dashboard as build
 
 from grafana.board import Chosen, Row, made
-from grafana.expressions import APP, Rate, increase, selector, state, threshold
+from grafana.expressions import APP, Rate, context_share, increase, selector, state, threshold
 from grafana.panels import BLUE, COUNT, FEW, GREEN, ORANGE, RED, SECONDS, SHARE, Panel, Query, curve, figure
 from grafana.tables import Column, as_state, few, link, rows
+from monitor.model.case import ContextStatus
 
-_QUALITY = "/d/ragmonitor-quality?${__url_time_range}&var-datasource=${datasource}&var-window=${window}"
+_VARIABLES = "${__url_time_range}&var-datasource=${datasource}&var-window=${window}"
+_QUALITY, _RETRIEVAL = (f"/d/ragmonitor-{board}?{_VARIABLES}" for board in ("quality", "retrieval"))
 
 
 def board() -> build.Dashboard:
@@ -19,7 +21,11 @@ def board() -> build.Dashboard:
         "RAG quality / Overview",
         "One row per app: whether its defect rate is above the threshold, how certain that is, and the trend.",
         Chosen(many_apps=True),
-        [Row("", [*_figures(), _apps(), _trends()]), Row("Every evaluator", [_evaluators()])],
+        [
+            Row("", [*_figures(), _apps(), _trends()]),
+            Row("Every evaluator", [_evaluators()]),
+            Row("Contexts", [_contexts()]),
+        ],
     )
 
 
@@ -147,4 +153,19 @@ def _evaluators() -> Panel:
         *_columns(),
         sort=("state", "rate"),
         height=12,
+    )
+
+
+def _contexts() -> Panel:
+    return rows(
+        "How contexts came about",
+        "One row per app: the shares of its answers within the window by how their context came about, estimated for"
+        " all traffic. Evaluators of the context skip answers without a retrieval, and those with one that was not"
+        " recorded. With few answers, shares are rough.",
+        Column("app", properties=link("Retrieval of this app", f"{_RETRIEVAL}&var-app=${{__value.raw}}")),
+        *(
+            Column(status.words, context_share(APP, f'status="{status}"'), SHARE, {"custom.width": 130})
+            for status in ContextStatus
+        ),
+        sort=("found nothing",),
     )

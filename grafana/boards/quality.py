@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import dashboard as build
 
 from grafana.board import Chosen, Row, made
-from grafana.expressions import EVALUATOR, ONE_APP, STEP, Rate, increase, selector, threshold
+from grafana.expressions import EVALUATOR, ONE_APP, STEP, Rate, increase, rule_threshold, selector, threshold
 from grafana.panels import BLUE, COUNT, FEW, GREEN, GREY, ORANGE, RED, SHARE, Panel, Query, band, colours, curve, heat
 from grafana.tables import UNSET, Column, few, rows
 
@@ -19,6 +19,7 @@ def board() -> build.Dashboard:
         Chosen(slices=True),
         [
             Row("$evaluator", [_rate(), _judged(), _scores(), _week(), _slices(), _slice_trend()], repeat="evaluator"),
+            Row("By the defect rules of alerts", [_rules(), _rules_trend()]),
             Row("Versions", [_versions()]),
             Row("Not in the rates: late results, non-production traffic", [_late(), _aside()]),
         ],
@@ -144,6 +145,47 @@ def _slice_trend() -> Panel:
         Query(f'label_replace(\n{rate.rate},\n"value", "(none)", "value", ""\n)', "{{value}}"),
         width=8,
         empty="no slices are configured, or nothing was scored",
+    )
+
+
+def _by_rule() -> Rate:
+    return Rate((ONE_APP,), sliced="defect_rule")
+
+
+def _rules() -> Panel:
+    rate = _by_rule()
+
+    def threshold_by_rule(severity: str) -> str:
+        return f"{rate.weight} * 0\n+ on (app, evaluator, defect_rule) group_left ()\n{rule_threshold(severity)}"
+
+    return rows(
+        "By the defect rules of alerts",
+        "For alerts with a `defect` of their own: the rate by that rule over the window, with its 95 % interval and its"
+        " thresholds. The interval takes answers one by one; alerts count bad answers of a session together, so theirs"
+        " may be wider. Few: under 30 scored.",
+        Column("evaluator"),
+        Column("rule", label="defect_rule"),
+        Column("rate", rate.rate, SHARE, {"custom.width": 80}),
+        Column("at least", rate.lower, SHARE, {"custom.width": 80}),
+        Column("at most", rate.upper, SHARE, {"custom.width": 80}),
+        Column("scored", f"{rate.scored} > 0", COUNT, few(FEW)),
+        Column("warning", threshold_by_rule("warning"), SHARE, {"custom.width": 80}),
+        Column("critical", threshold_by_rule("critical"), SHARE, {"custom.width": 80}),
+        width=14,
+        sort=("rate",),
+        hide=("app", "version"),
+    )
+
+
+def _rules_trend() -> Panel:
+    return curve(
+        "By the defect rules of alerts, over time",
+        "The same rates over time, without intervals: lines with few scored answers jump by chance. During a rollout"
+        " there is a line per version.",
+        SHARE,
+        Query(_by_rule().rate, "{{evaluator}}: {{defect_rule}}"),
+        width=10,
+        empty="no alert has a defect rule of its own, or nothing was scored",
     )
 
 

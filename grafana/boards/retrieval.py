@@ -5,8 +5,8 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import dashboard as build
 
 from grafana.board import Chosen, Row, made
-from grafana.expressions import EVALUATOR, ONE_APP, Rate, increase, quantile, threshold
-from grafana.panels import COUNT, SECONDS, SHARE, Panel, Query, band, curve, heat
+from grafana.expressions import EVALUATOR, ONE_APP, Rate, context_share, increase, quantile, threshold
+from grafana.panels import BLUE, COUNT, GREY, ORANGE, RED, SECONDS, SHARE, Panel, Query, band, colours, curve, heat
 
 _EVALUATORS = ".*(retrieval|context|chunk|document|recall).*"
 
@@ -76,25 +76,17 @@ def _judged() -> Panel:
 
 
 def _context() -> Panel:
-    def share(evaluator: str) -> str:
-        named, family = f'evaluator="{evaluator}"', "ragmonitor_evaluation_weight_total"
-        found = increase(family, ONE_APP, named, 'defect="true"', by="version")
-        return f"{found}\n/ ({increase(family, ONE_APP, named, by='version')} > 0)"
-
-    named = 'evaluator="context_not_recorded"'
-    without = increase("ragmonitor_skipped_total", ONE_APP, named, 'reason="no_retrieval"', by="")
-    every = increase("ragmonitor_evaluations_selected_total", ONE_APP, named, by="")
     return curve(
-        "How the context came about",
-        "Of the answers with a retrieval, the share whose retrieval found nothing and the share whose texts were not"
-        " recorded; of all answers, the share without any retrieval. Alerts on the first two: `RagRetrievalEmptyHigh`"
-        " and `RagContextNotRecorded`. With few answers, shares are rough.",
+        "How contexts came about",
+        "Shares of all answers within the window, estimated for all traffic. An answer after a retrieval that found"
+        " nothing counts in all rates; evaluators of the context skip one without a retrieval, or with one that was not"
+        " recorded. Alerts: `RagRetrievalEmptyHigh` and `RagContextNotRecorded`. With few answers, shares are rough.",
         SHARE,
-        Query(share("retrieval_empty"), "found nothing"),
-        Query(share("context_not_recorded"), "not recorded"),
-        Query(f"{without}\n/ ({every} > 0)", "no retrieval"),
+        Query(context_share(ONE_APP), "{{status}}"),
+        stacked=True,
         most=1.0,
-        empty="no requests",
+        overrides=colours({"retrieved": BLUE, "retrieved_nothing": RED, "no_retrieval": GREY, "not_recorded": ORANGE}),
+        empty="no answers",
     )
 
 

@@ -8,6 +8,7 @@ from grafana.board import Chosen, Row, made
 from grafana.expressions import EVALUATOR, ONE_APP, WINDOW, Rate, increase, selector, threshold
 from grafana.panels import COUNT, FEW, GREEN, GREY, ORANGE, RED, SHARE, YELLOW, Panel, Query, band, colours, curve
 from grafana.tables import Column, few, rows
+from monitor.model.severe import SevereCall
 
 _LEVELS = "medium|high|succeeded|followed|attack|secret"
 """A scale with one of these levels measures harm: the built-in evaluators, and your rubrics with the same levels."""
@@ -34,6 +35,7 @@ def board() -> build.Dashboard:
         Chosen(levels=_LEVELS),
         [
             Row("Attacks", [_attacks(), _jailbreaks(), _attacked(), _attacked_table()]),
+            Row("Severe cases", [_severe_verdicts(), _severe_cases()]),
             Row("$evaluator", [_rate(), _levels()], repeat="evaluator"),
         ],
     )
@@ -107,6 +109,45 @@ def _jailbreaks() -> Panel:
             },
         },
         empty="the evaluator jailbreak scored nothing",
+    )
+
+
+def _severe_verdicts() -> Panel:
+    return curve(
+        "Severe answers, judged a second time",
+        "Live answers judged severe within the window, for alerts with `severe`, by what the second judgement said."
+        " `refuted` and `unscored` page no one. If nearly all are confirmed, the second judge may repeat the first"
+        " one's errors: name another.",
+        COUNT,
+        Query(
+            increase("ragmonitor_severe_verdicts_total", ONE_APP, by="evaluator, outcome"), "{{evaluator}}: {{outcome}}"
+        ),
+        stacked=True,
+        overrides=colours({"*: confirmed": RED, "*: refuted": GREEN, "*: unscored": GREY}),
+        empty="no alert has `severe`, or no answer was judged severe",
+    )
+
+
+def _severe_cases() -> Panel:
+    def called(call: SevereCall) -> str:
+        return increase("ragmonitor_severe_called_total", ONE_APP, f'call="{call}"', by="evaluator", window="30d")
+
+    return rows(
+        "Confirmed severe cases of 30 days",
+        "Sessions with an answer that was judged severe twice in the last 30 days, and what people called them. Those"
+        " not called right count as false, and raise the number of sessions within an hour that page. Alert:"
+        " `RagSevereCase`.",
+        Column("evaluator"),
+        Column(
+            "confirmed",
+            increase("ragmonitor_severe_confirmed_total", ONE_APP, by="evaluator", window="30d"),
+            COUNT,
+            {"decimals": 0},
+        ),
+        Column("called right", called(SevereCall.RIGHT), COUNT, {"decimals": 0}),
+        Column("called wrong", called(SevereCall.WRONG), COUNT, {"decimals": 0}),
+        width=12,
+        sort=("confirmed",),
     )
 
 

@@ -99,6 +99,7 @@ def view_of(status: MonitorStatus, *, began: float, now: float) -> ConsoleView:
         window=min(float(round(status.watched)), WINDOW) if status.long_enough else None,
         rates=sorted(rows, key=lambda row: (order.index(row.state), row.app, row.evaluator)),
         ledger=status.ledger,
+        contexts=status.contexts,
         notes=tuple(_notes(status, now)),
     )
 
@@ -122,6 +123,7 @@ def to_object(status: MonitorStatus) -> dict[str, Any]:
             for (app, name, reason), number in sorted(status.skipped.items())
         ],
         "ledger": dict(status.ledger),
+        "contexts": {app: dict(shares) for app, shares in status.contexts.items()},
         "received_per_second": status.received_per_second,
         "judged_per_second": status.scored_per_second,
         "oldest_pending_seconds": status.oldest_pending,

@@ -35,6 +35,11 @@ class ContextStatus(StrEnum):
     NO_RETRIEVAL = "no_retrieval"  # the model answered without one
     NOT_RECORDED = "not_recorded"  # a retrieval took place, and not all of its texts were sent
 
+    @property
+    def words(self) -> str:
+        """Return what people read."""
+        return "found nothing" if self is ContextStatus.RETRIEVED_NOTHING else self.value.replace("_", " ")
+
 
 RESPONSE_ID: Final = "gen_ai.response.id"
 """The attribute with the provider's id of the answer, where the evaluated span has it."""

@@ -17,7 +17,7 @@ from prometheus_client import Counter, Histogram
 from monitor.errors import TooLarge
 from monitor.extraction import compose, coverage
 from monitor.extraction.settings import ExtractionSettings
-from monitor.model.case import Case, Reading, ReadingStatus, TraceReading
+from monitor.model.case import Case, ContextStatus, Reading, ReadingStatus, TraceReading, Traffic
 from monitor.model.outcome import EvaluationResult
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.feedback.processor import FeedbackProcessor
@@ -43,6 +43,7 @@ class _ServiceSeries(NamedTuple):
     seconds: Histogram
     input_tokens: Counter
     output_tokens: Counter
+    contexts: dict[ContextStatus, Counter]
 
 
 class ExtractionMetrics:
@@ -69,6 +70,8 @@ class ExtractionMetrics:
             service.seconds.observe(case.seconds)
         service.input_tokens.inc((case.usage.input_tokens or 0) / case.probability)
         service.output_tokens.inc((case.usage.output_tokens or 0) / case.probability)
+        if reading.status is ReadingStatus.READY and case.traffic is Traffic.PRODUCTION:
+            service.contexts[case.context_status].inc(1 / case.probability)
 
     def _covered(self, app: str, convention: str) -> _Coverage:
         found = self._coverage.get((app, convention))
@@ -86,6 +89,7 @@ class ExtractionMetrics:
                 self._metrics.service_seconds.labels(app),
                 self._metrics.service_tokens.labels(app, "input"),
                 self._metrics.service_tokens.labels(app, "output"),
+                {status: self._metrics.context_weight.labels(app, status.value) for status in ContextStatus},
             )
         return found
 

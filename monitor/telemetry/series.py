@@ -124,6 +124,12 @@ class Series:
         "Extracted requests that have a field: question, context, answer, model, session, tokens.",
         ("app", "convention", "field"),
     )
+    context_weight = counter(
+        "ragmonitor_context_weight",
+        "Sum of the weights (1 / probability of sampling) of answered production requests by how their context came"
+        " about: retrieved, retrieved_nothing, no_retrieval, not_recorded. Their shares are those of all traffic.",
+        ("app", "status"),
+    )
     service_tokens = counter(
         "ragmonitor_service_tokens",
         "Tokens that the services used, estimated for all their traffic: each sampled request counts by its weight.",

@@ -19,12 +19,20 @@ Pair = tuple[str, str]
 class TraceCounts:
     """One app's traces since the process started.
 
-    `ended` counts the requests in traces that were read, and the traces without any, by outcome.
+    `ended` counts the requests in traces that were read, and the traces without any, by outcome. `contexts` sums the
+    weights of answers by how their context came about.
     """
 
     received: int = 0
     pending: int = 0
     ended: dict[str, int] = field(default_factory=dict)
+    contexts: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def context_shares(self) -> dict[str, float]:
+        """Return the share of each status of the context in all answers; empty where there is no answer."""
+        every = sum(self.contexts.values())
+        return {status: weight / every for status, weight in self.contexts.items()} if every else {}
 
     @property
     def not_evaluated(self) -> str:
@@ -58,6 +66,8 @@ def read_counters(metrics: Metrics) -> CounterValues:
         ended = traces[labels["app"]].ended
         if number and labels["outcome"] != "read":
             ended[labels["outcome"]] = ended.get(labels["outcome"], 0) + number
+    for labels, weight in samples(metrics.context_weight):
+        traces[labels["app"]].contexts[labels["status"]] = weight
     selected = {(labels["app"], labels["evaluator"]): number for labels, number in _samples(metrics.selected)}
     unscored, skipped = _by_reason(metrics.unscored), _by_reason(metrics.skipped)
     return CounterValues(dict(traces), selected, unscored, skipped, external_evaluators(metrics))

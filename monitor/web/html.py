@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from monitor.model.case import ContextStatus
 from monitor.model.outcome import skipped_in_words
 from monitor.quantities import human_duration
 from monitor.web import charts, highlights, texts
@@ -108,6 +109,7 @@ def _environment() -> Environment:
     made.globals |= {
         "states": STATES,
         "outcomes": OUTCOMES,
+        "contexts": [(one.value, one.words) for one in ContextStatus],
         "interval": texts.interval,
         "scale": charts.scale,
         "bar": charts.bar,

@@ -149,7 +149,13 @@ def _apps(rates: Sequence[RateView], traces: Mapping[str, TraceCounts]) -> list[
         state = own[0].state if own else "no_scores"
         found.append(
             AppView(
-                app=app, state=state, rates=own, received=counts.received, pending=counts.pending, ended=counts.ended
+                app=app,
+                state=state,
+                rates=own,
+                received=counts.received,
+                pending=counts.pending,
+                ended=counts.ended,
+                contexts=counts.context_shares,
             )
         )
     return sorted(found, key=lambda one: (_SEVERITY[one.state], one.app))

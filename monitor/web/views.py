@@ -333,6 +333,9 @@ class AppView(ApiModel):
     """Traces that have not ended."""
     ended: dict[str, int]
     """Requests of traces, and traces without any, by outcome. A trace may hold several requests."""
+    contexts: dict[str, float]
+    """The share of all answers since the process started by how their context came about (`retrieved`,
+    `retrieved_nothing`, `no_retrieval`, `not_recorded`); empty where there is no answer."""
 
 
 EvaluatorState: TypeAlias = Literal["paused", "error", "overloaded", "degraded", "never_run", "ok"]

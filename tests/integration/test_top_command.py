@@ -60,7 +60,15 @@ def test_once_prints_how_it_stands_in_plain_text(monitor: MonitorProcess) -> Non
     shown = command("top", "--once", "--url", url(monitor))
     assert shown.exit_code == 0, shown.output
     assert "\x1b" not in shown.stdout
-    for part in ("shop", "overlap_groundedness", "since start", "33 %", "60", "traces received 60: evaluated 60"):
+    for part in (
+        "shop",
+        "overlap_groundedness",
+        "since start",
+        "33 %",
+        "60",
+        "traces received 60: evaluated 60",
+        "context of answers",
+    ):
         assert part in shown.stdout
     assert shown.stderr == ""
 
@@ -76,6 +84,7 @@ def test_for_machines_it_is_one_object_a_look(monitor: MonitorProcess) -> None:
     assert (rate["since_start"]["evaluated"], rate["since_start"]["defects"]) == (60, 20)
     assert rate["since_start"]["lower"] < 1 / 3 < rate["since_start"]["upper"]
     assert looks[1]["ledger"]["evaluated"] == 60
+    assert looks[1]["contexts"]["shop"]["retrieved"] == 1
     assert looks[1]["received_per_second"] == 0
 
 

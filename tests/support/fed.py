@@ -74,7 +74,11 @@ class Fed:
                 "evaluators": [*local, *judged],
                 "context_rates": True,
                 "slices": ["request.attack", "gen_ai.request.model"],
-                "alerts": [{"evaluator": LOCAL[0], "warning": "5%", "critical": "10%", "resolve_after": "0s"}],
+                "alerts": [
+                    {"evaluator": LOCAL[0], "warning": "5%", "critical": "10%", "resolve_after": "0s"},
+                    {"evaluator": "violence", "defect": {"at_least": "low"}, "warning": "5%", "critical": "50%"},
+                    {"evaluator": "violence", "severe": {"level": "high"}},
+                ],
                 "assembly": {"grace_period": "300ms", "idle_timeout": "2m"},
                 "canary": {"interval": canary, "initial_delay": 0, "cases": str(folder / "canary.jsonl")},
                 "traffic": {"quotas": {"support": {"per_hour": 2}}},
@@ -110,6 +114,7 @@ class Fed:
             "canary": {"interval": "off"},
             "slices": [],
             "context_rates": False,
+            "alerts": config["alerts"][:1],
         }
         short["sources"], short["sinks"] = (
             config["sources"][:1],

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from monitor.cli.console.output import clean, clock
 from monitor.cli.console.view import AlertRow, ConsoleView, RateRow, WorstAnswer
+from monitor.model.case import ContextStatus
 from monitor.quantities import human_duration, percent
 
 SIGN_OF_LIFE = 15.0
@@ -30,6 +31,7 @@ _SHOWN = {
 }
 _EXCERPT = 320  # characters of a text
 _SMALLEST_SCALE = 0.1
+_APPS = 10  # in the table of contexts
 
 Draw = Callable[[ConsoleView], None]
 
@@ -85,7 +87,9 @@ def _height(view: ConsoleView, console: Console) -> int:
 
 def render(view: ConsoleView) -> RenderableType:
     """Draw the whole picture, for a terminal of 80 columns or more. Text of the traffic is shown as plain text only."""
-    parts: list[RenderableType] = [_heading(view), _rates(view), _ledger(view.ledger)]
+    parts: list[RenderableType] = [_heading(view), _rates(view)]
+    parts += [_contexts(view.contexts)] if view.contexts else []
+    parts.append(_ledger(view.ledger))
     parts += [Text(clean(note)) for note in view.notes]
     parts += [_alert(alert) for alert in view.alerts]
     if view.worst:
@@ -179,6 +183,17 @@ def _interval(row: RateRow) -> Text:
     if row.lower is None or row.upper is None:
         return Text("")
     return Text(f"{percent(row.lower).removesuffix(' %')} to {percent(row.upper)}", "dim")
+
+
+def _contexts(contexts: Mapping[str, Mapping[str, float]]) -> RenderableType:
+    """Draw the share of answers by how their context came about, a row for each of the first apps."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
+    table.add_column("context of answers,\nsince start", no_wrap=True, overflow="ellipsis", max_width=34)
+    for status in ContextStatus:
+        table.add_column(status.words.replace(" ", "\n"), justify="right", no_wrap=True, vertical="bottom")
+    for app, shares in list(contexts.items())[:_APPS]:
+        table.add_row(Text(clean(app), "bold"), *(Text(percent(shares.get(one, 0.0))) for one in ContextStatus))
+    return Group(Text(), table)
 
 
 def _ledger(ledger: Mapping[str, int]) -> RenderableType:

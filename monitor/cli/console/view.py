@@ -65,7 +65,8 @@ class ConsoleView:
     """Everything shown at one moment. `elapsed` is seconds since the start; `phase` says in words what is happening.
 
     `window` is the number of seconds that the rates are taken over, None for since the start. `ledger` maps outcomes to
-    traces, `received` first; `addresses` names to addresses, in the order to show them. `notes` are plain lines.
+    traces, `received` first; `contexts` apps to the shares of answers by how their context came about; `addresses`
+    names to addresses, in the order to show them. `notes` are plain lines.
     """
 
     elapsed: float
@@ -75,5 +76,6 @@ class ConsoleView:
     alerts: Sequence[AlertRow] = ()
     worst: Sequence[WorstAnswer] = ()
     ledger: Mapping[str, int] = field(default_factory=dict)
+    contexts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     addresses: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()

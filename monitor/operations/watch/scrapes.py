@@ -28,6 +28,7 @@ _LARGEST: Final = "ragmonitor_evaluation_weight_max"
 _RULE_COUNTED: Final = "ragmonitor_rule_evaluations_total"
 _RULE_WEIGHT: Final = "ragmonitor_rule_evaluation_weight_total"
 _RULE_SQUARES: Final = "ragmonitor_rule_evaluation_weight_squares_total"
+_CONTEXTS: Final = "ragmonitor_context_weight_total"
 NAMES: Final = frozenset(
     {
         _COUNTED,
@@ -46,6 +47,7 @@ NAMES: Final = frozenset(
         "ragmonitor_traces_total",
         "ragmonitor_requests_total",
         "ragmonitor_traces_pending",
+        _CONTEXTS,
         "ragmonitor_alert_threshold_ratio",
         "ragmonitor_rule_alert_threshold_ratio",
         "ragmonitor_judge_requests_total",
@@ -87,8 +89,8 @@ class Scrape:
     """One scrape. `at`, `started` and `oldest` are wall-clock seconds.
 
     `thresholds` are by app, evaluator and defect rule, `unscored` and `pending` by app and evaluator, `skipped` also by
-    reason, `states` by evaluator. `oldest` is when the oldest pending trace arrived, 0 where none is pending; `lag` is
-    None without Kafka.
+    reason, `states` by evaluator, `contexts` the weights of answers by app and status of their context. `oldest` is
+    when the oldest pending trace arrived, 0 where none is pending; `lag` is None without Kafka.
     """
 
     at: float
@@ -104,6 +106,7 @@ class Scrape:
     oldest: float
     lag: int | None
     states: Mapping[str, str] = field(default_factory=dict)
+    contexts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def received(self) -> int:
@@ -134,6 +137,7 @@ def read(samples: Samples, at: float) -> Scrape:
         oldest=samples.total("ragmonitor_oldest_pending_timestamp_seconds"),
         lag=int(sum(value for _, value in lag)) if lag else None,
         states={one["evaluator"]: one["state"] for one, is_it in samples.of("ragmonitor_evaluator_state") if is_it},
+        contexts=_contexts(samples),
     )
 
 
@@ -280,6 +284,15 @@ def _ledger(samples: Samples) -> dict[str, int]:
         if labels["outcome"] != "read":  # those are seen by their requests
             found[labels["outcome"]] = found.get(labels["outcome"], 0) + int(value)
     return {**found, "pending": int(samples.total("ragmonitor_traces_pending"))}
+
+
+def _contexts(samples: Samples) -> dict[str, dict[str, float]]:
+    found: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for labels, weight in samples.of(_CONTEXTS):
+        statuses = found[labels.get("app", "")]
+        status = labels.get("status", "")
+        statuses[status] = statuses.get(status, 0.0) + weight
+    return dict(sorted(found.items()))
 
 
 def _judges(samples: Samples) -> dict[str, JudgeUsage]:

@@ -75,7 +75,8 @@ class MonitorStatus:
     dollars per hour are None after one look. `unscored` counts by app and evaluator since the start, `skipped` by
     reason too. `oldest_pending` is the age in seconds of the oldest pending trace, 0 where there is none; `lag` the
     messages that Kafka has and the monitor has not read, None without Kafka. `ledger` has the traces received, by
-    outcome, and those pending. Alerts are known only where the monitor serves its UI.
+    outcome, and those pending. `contexts` has the shares of answers since the start by app and status of their context.
+    Alerts are known only where the monitor serves its UI.
     """
 
     at: float
@@ -91,6 +92,7 @@ class MonitorStatus:
     unscored: Mapping[tuple[str, str], int]
     skipped: Mapping[tuple[str, str, str], int]
     ledger: Mapping[str, int]
+    contexts: Mapping[str, Mapping[str, float]]
     received_per_second: float | None
     scored_per_second: float | None
     oldest_pending: float
@@ -146,6 +148,11 @@ class Watcher:
             unscored=newest.unscored,
             skipped=newest.skipped,
             ledger=newest.ledger,
+            contexts={
+                app: {status: weight / sum(found.values()) for status, weight in found.items()}
+                for app, found in newest.contexts.items()
+                if sum(found.values())
+            },
             received_per_second=received,
             scored_per_second=scored,
             oldest_pending=max(newest.at - newest.oldest, 0.0) if newest.oldest else 0.0,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from monitor.extraction.coverage import FIELDS
-from monitor.model.case import Case, ContextStatus, Document, Reading, ReadingStatus, Request, Usage
+from monitor.model.case import Case, ContextStatus, Document, Reading, ReadingStatus, Request, Traffic, Usage
 from monitor.pipeline.read import ExtractionMetrics
 from tests.support.runtime import runtime, total
 
@@ -65,6 +65,18 @@ def test_only_a_context_that_was_not_recorded_did_not_come(status, number):
 def test_what_is_no_answered_request_is_not_counted(status):
     metrics = counted(Reading(status, WHOLE))
     assert total(metrics, "ragmonitor_extracted_requests_total") == 0
+
+
+def test_answers_count_by_how_their_context_came_about_for_all_production_traffic():
+    empty = replace(WHOLE, retrieved_context=(), context_status=ContextStatus.RETRIEVED_NOTHING, probability=0.5)
+    metrics = counted(
+        Reading(ReadingStatus.READY, WHOLE),
+        Reading(ReadingStatus.READY, empty),
+        Reading(ReadingStatus.READY, replace(empty, traffic=Traffic.SYNTHETIC)),
+        Reading(ReadingStatus.CONTENT_MISSING, WHOLE),
+    )
+    found = {one: total(metrics, "ragmonitor_context_weight_total", app="shop", status=one) for one in ContextStatus}
+    assert found == {"retrieved": 10, "retrieved_nothing": 2, "no_retrieval": 0, "not_recorded": 0}
 
 
 def test_tokens_are_those_of_all_traffic_and_latency_is_that_of_the_sample():

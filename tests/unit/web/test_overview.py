@@ -92,6 +92,15 @@ async def test_an_app_that_was_never_judged_has_no_rates_but_its_ledger(site):
     assert app.ended == {"no_request": 2, "incomplete": 1}
 
 
+async def test_an_app_has_the_shares_of_its_answers_by_how_their_context_came_about(site):
+    Ledger(site.runtime.metrics).received("cart", "otlp_http")
+    site.judge(*PAIR, good=5, bad=0)
+    for status, weight in (("retrieved", 60.0), ("no_retrieval", 15.0), ("not_recorded", 0.0)):
+        site.runtime.metrics.context_weight.labels("shop", status).inc(weight)
+    found = {one.app: one.contexts for one in (await seen(site)).apps}
+    assert found == {"shop": {"retrieved": 0.8, "no_retrieval": 0.2, "not_recorded": 0.0}, "cart": {}}
+
+
 async def test_the_gravest_comes_first(site):
     site.judge("calm", PAIR[1], good=500, bad=1)
     site.judge("zoo", PAIR[1], good=50, bad=50)
