@@ -17,7 +17,7 @@ from monitor.extraction.forest import Forest, Node, first_said, grow, mapped
 from monitor.extraction.partition import RequestPart
 from monitor.extraction.request import Answered, Call, StatedRequest
 from monitor.extraction.settings import ExtractionSettings
-from monitor.model.case import Case, ContextStatus, Joined, Message, Reading, ReadingStatus, TraceReading
+from monitor.model.case import Case, ContextStatus, Joined, Message, Reading, ReadingStatus, TraceReading, Usage
 from monitor.model.external import ExternalScore
 from monitor.model.trace import Closed, Trace
 from monitor.stages import Convention
@@ -97,7 +97,8 @@ def _of_part(trace: Trace, part: RequestPart, limit: int, settings: ExtractionSe
     reading = composed.reading
     if reading.status is ReadingStatus.NO_REQUEST:
         return None
-    case = replace(reading.case, request_id=f"{trace.trace_id}/{part.span_id}")
+    usage = reading.case.usage if reading.case.usage != Usage() else part.usage or Usage()
+    case = replace(reading.case, request_id=f"{trace.trace_id}/{part.span_id}", usage=usage)
     return composed._replace(reading=replace(reading, case=case))
 
 

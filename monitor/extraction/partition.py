@@ -8,16 +8,18 @@ states question and answer itself makes them one as well.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
-from monitor.extraction import evidence, request
+from monitor.extraction import evidence, request, values
 from monitor.extraction.forest import Forest, Node, number
 from monitor.extraction.request import Call
 from monitor.extraction.template import PromptTemplate
+from monitor.model.case import Usage
 from monitor.stages import Observation
 
 MAX_REQUESTS: Final = 200
@@ -47,6 +49,26 @@ _AROUND: Final = 40
 _HEAD: Final = 200
 """Characters of a document that are searched for in a prompt."""
 
+_VERDICTS: Final = re.compile(
+    r"yes|no|true|false|pass|passed|fail|failed|ok|okay|correct|incorrect|supported|unsupported|grounded|ungrounded"
+    r"|relevant|irrelevant|safe|unsafe|accept|accepted|reject|rejected|valid|invalid|good|bad|not|fully|partially"
+    r"|ja|nein|oui|non|si|sí|是|否|\d+"
+)
+"""Words of which the reply of a check consists. Those of an answer to a question for yes or no are the same."""
+
+_REASONS: Final = frozenset(
+    ("explanation", "reason", "reasoning", "rationale", "justification", "feedback", "comment", "evidence")
+)
+"""Keys of a check's reply that hold its reasons."""
+
+_LONGEST_VERDICT: Final = 3
+"""Words."""
+
+_YES_OR_NO: Final = re.compile(
+    r"(is|are|was|were|am|do|does|did|can|could|will|would|shall|should|has|have|had|may|might|must)\b"
+)
+"""A question for yes or no begins so."""
+
 _WORK: Final = 50_000_000
 """Characters that are searched for documents; beyond that, retrievals belong to the next answer."""
 
@@ -55,11 +77,13 @@ class RequestPart(NamedTuple):
     """One request of several: its spans, and the id of the span that it is named after.
 
     `aside` are the ids of spans that answered something else about the request after its answer, such as its title.
+    `usage` is its part of tokens that only a span around several requests counts.
     """
 
     forest: Forest
     span_id: str
     aside: frozenset[str] = frozenset()
+    usage: Usage | None = None
 
 
 class DividedTrace(NamedTuple):
@@ -79,6 +103,7 @@ class _Step:
 
     `sent` is what the models within were instructed with, without earlier turns, between two spaces; `before` gives for
     each answer in the history the user's turn before it. `within` is the unfinished request that it is a part of.
+    `verdict`: the answer reads as the reply of a check, such as `yes` or a score.
     """
 
     node: Node
@@ -86,6 +111,7 @@ class _Step:
     question: str
     answer: str
     failed: bool
+    verdict: bool = False
     sent: str = ""
     before: dict[str, str] = field(default_factory=dict)
     within: Node | None = None
@@ -106,16 +132,17 @@ class _Group:
     @property
     def named_after(self) -> Node:
         """The last span that states the request, else the last call."""
-        stated = [step for step in self.steps if step.stated]
-        stated = [step for step in stated if step.node.span.span_id not in self.aside] or stated
-        return (stated or [step for step in self.steps if step.ends] or self.steps)[-1].node
+        aside = self.aside
+        steps = [step for step in self.steps if step.node.span.span_id not in aside]
+        stated = [step for step in steps if step.stated] or [step for step in self.steps if step.stated]
+        return (stated or [step for step in steps if step.ends] or self.steps)[-1].node
 
     @property
     def aside(self) -> frozenset[str]:
-        """The spans of steps after the answer that ask about the question, and were not told the answer."""
+        """The spans of steps after the answer that ask about the question without the answer, or check the answer."""
         ends = [step for step in self.steps if step.ends][-_WINDOW:]
         found = []
-        while len(ends) > 1 and any(_is_about(ends[-1], other) for other in ends[:-1]):
+        while len(ends) > 1 and any(_is_about(ends[-1], other) or _is_check(ends[-1], other) for other in ends[:-1]):
             found.append(ends.pop().node.span.span_id)
         return frozenset(found)
 
@@ -124,6 +151,28 @@ def _is_about(step: _Step, other: _Step) -> bool:
     """Whether a step only asks something about the question of another, such as what it might be called."""
     asks = len(other.question) >= _TELLING and step.question != other.question
     return asks and f" {other.question} " in f" {step.question} " and f" {other.answer} " not in step.sent
+
+
+def _is_check(step: _Step, other: _Step) -> bool:
+    """Tell whether a step was sent the question and the answer of another, and replied with a verdict on them."""
+    if not step.verdict or other.verdict or _YES_OR_NO.match(other.question):
+        return False
+    whole = bool(other.answer) and len(other.question) >= _TELLING
+    return whole and f" {other.question} " in step.sent and f" {other.answer} " in step.sent
+
+
+def _is_verdict(reply: str) -> bool:
+    """Tell whether a reply is a verdict: a few words such as `yes`, a number, or JSON of these with reasons."""
+    unfolded = values.unfold(reply)
+    if isinstance(unfolded, Mapping):
+        said = [value for key, value in unfolded.items() if str(key).casefold() not in _REASONS]
+        return bool(said) and all(isinstance(one, bool | int | float) or _is_short_verdict(one) for one in said)
+    return _is_short_verdict(reply)
+
+
+def _is_short_verdict(text: object) -> bool:
+    words = evidence.folded(text[:_HEAD]).split() if isinstance(text, str) else []
+    return 0 < len(words) <= _LONGEST_VERDICT and all(map(_VERDICTS.fullmatch, words))
 
 
 def divide(forest: Forest, found: Sequence[Call], templates: Sequence[PromptTemplate] = ()) -> DividedTrace:
@@ -138,8 +187,10 @@ def divide(forest: Forest, found: Sequence[Call], templates: Sequence[PromptTemp
     for node, owner in zip(forest.nodes, owners, strict=True):
         if owner is not None:
             nodes.setdefault(id(owner), []).append(node)
+    shares = _shares(forest, owners)
     parts = [
-        RequestPart(_part(nodes[id(one)]), one.named_after.span.span_id, one.aside) for one in groups[:MAX_REQUESTS]
+        RequestPart(_part(nodes[id(one)]), one.named_after.span.span_id, one.aside, shares.get(id(one)))
+        for one in groups[:MAX_REQUESTS]
     ]
     return DividedTrace(tuple(parts), len(groups) - len(parts))
 
@@ -245,9 +296,14 @@ def _is_helper(node: Node, texts: _Texts) -> bool:
 
 
 def _holds_several(forest: Forest, node: Node, texts: _Texts) -> bool:
-    """Whether what a span states is the question of one request within and the answer of another, as of a batch."""
+    """Tell whether a span is around a batch: it states the question of one request within and the answer of another.
+
+    Or it records lists of objects, of which the first were taken for its question and its answer.
+    """
     if len(texts.within(node)) < 2 or node.seen is None:  # noqa: PLR2004 - two answers need two calls
         return False
+    if _records_lists(node, node.seen):
+        return True
     outer = _of_request(node, node.seen, texts, ())
     inner = list(islice(_stated(forest, node, texts), _WINDOW))
     first = next((one for one in inner if one.question == outer.question), None)
@@ -255,6 +311,23 @@ def _holds_several(forest: Forest, node: Node, texts: _Texts) -> bool:
     if first is None or last is None or any(_same(one, outer) for one in inner):
         return False
     return not _are_related(first, last)
+
+
+def _records_lists(node: Node, seen: Observation) -> bool:
+    """Tell whether a span records lists of as many objects, with its question and answer only in the first ones."""
+    lengths = dict[str, int]()
+    for value in node.span.attributes.values():
+        if not isinstance(value, str) or not value.lstrip().startswith("["):
+            continue
+        listed = values.elements(values.unfold(value))
+        if listed is None or len(listed) < 2 or not all(isinstance(one, Mapping) for one in listed):  # noqa: PLR2004
+            continue
+        first, others = (f" {evidence.folded(repr(part))} " for part in (listed[0], listed[1:]))
+        for name, text in (("question", seen.query), ("answer", seen.response)):
+            words = f" {evidence.folded(repr(text))} " if text else ""
+            if words and words in first and words not in others:
+                lengths.setdefault(name, len(listed))
+    return len(lengths) == 2 and len(set(lengths.values())) == 1  # noqa: PLR2004 - of both, as many
 
 
 def _same(one: _Step, other: _Step) -> bool:
@@ -282,6 +355,7 @@ def _of_request(node: Node, seen: Observation, texts: _Texts, within: Sequence[N
         question=evidence.folded(texts.unstuffed(seen.query or "")),
         answer=evidence.folded(seen.response or ""),
         failed=not seen.response,
+        verdict=_is_verdict(seen.response or ""),
         within=within[0] if within else None,
     )
     told = [(turn.role, turn.content) for turn in seen.history or ()]
@@ -292,13 +366,15 @@ def _of_request(node: Node, seen: Observation, texts: _Texts, within: Sequence[N
 def _of_calls(node: Node, texts: _Texts, within: Sequence[Node]) -> _Step:
     calls = texts.within(node)
     asking = next((call for call in reversed(calls) if call.messages), None)
-    answer = next((words for call in reversed(calls) if (words := texts.said(call))), "")
+    answering = next((call for call in reversed(calls) if texts.said(call)), None)
+    answer = texts.said(answering) if answering is not None else ""
     step = _Step(
         node,
         stated=False,
         question=texts.question(asking) if asking is not None else "",
         answer=answer,
         failed=not answer and any(call.error for call in calls),
+        verdict=answering is not None and _is_verdict(answering.response or ""),
         within=within[0] if within else None,
     )
     _take(step, calls[-_WINDOW:], ())
@@ -438,6 +514,36 @@ def _owners(forest: Forest, steps: Sequence[_Step]) -> list[_Group | None]:
             above = owner[node.parent.first] if node.parent is not None else None
             owner[node.first] = above or search.owner(node)
     return owner
+
+
+def _shares(forest: Forest, owners: Sequence[_Group | None]) -> dict[int, Usage]:
+    """Divide tokens that only a span around several requests counts: in equal parts, the first ones get what is over.
+
+    Where a span within counts tokens as well, each request has those of its own spans.
+    """
+    counted = [node.seen is not None and node.seen.usage is not None for node in forest.nodes]
+    below = list(counted)
+    shares: dict[int, Usage] = {}
+    for node in reversed(forest.nodes):
+        within = any(below[child.first] for child in node.children)
+        below[node.first] = counted[node.first] or within
+        if not counted[node.first] or within or owners[node.first] is not None or node.seen is None:
+            continue
+        found = {id(one): one for one in owners[node.first : node.last + 1] if one is not None}
+        groups = sorted(found.values(), key=lambda one: one.steps[0].node.span.start_ns)
+        for at, group in enumerate(groups):
+            shares[id(group)] = _share(node.seen.usage or Usage(), at, len(groups))
+    return shares
+
+
+def _share(whole: Usage, at: int, number: int) -> Usage:
+    def part(count: int | None) -> int | None:
+        return None if count is None else count // number + (at < count % number)
+
+    of_input, of_output = part(whole.input_tokens), part(whole.output_tokens)
+    if of_input is not None and of_output is not None:
+        return Usage(of_input, of_output, of_input + of_output)
+    return Usage(of_input, of_output, part(whole.total_tokens))
 
 
 class _Search:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import anyio
@@ -12,7 +12,7 @@ import anyio.lowlevel
 from monitor.errors import InvalidData, Overloaded, TooLarge
 from monitor.extraction import rows
 from monitor.model.ack import Ack
-from monitor.model.row import SOURCE, RowBatch
+from monitor.model.row import SOURCE, Row, RowBatch
 from monitor.model.span import SpanBatch
 from monitor.sources._kafka_topics import Topic
 from monitor.stages import Intake, Runtime
@@ -26,6 +26,8 @@ _LARGE: Final = 256 * 1024  # reading more than this would keep other tasks on t
 _AGAIN: Final = 0.2
 _MESSAGES_AT_ONCE: Final = 32
 _BYTES_AT_ONCE: Final = 128 * 1024
+_MOST_NAMES: Final = 50
+"""Names of fields that are not read, of each topic, that are logged."""
 _HEX: Final = frozenset(b"0123456789abcdefABCDEF")
 
 
@@ -65,6 +67,12 @@ class Messages:
         self._empty = {name: metrics.consumer_messages.labels(name, "empty") for name in topics}
         self._since: dict[str, tuple[int, int]] = {}
         self._unkeyed: set[str] = set()
+        self._unread = {name: set[str]() for name in topics}
+        self._with_unread = {
+            name: metrics.consumer_unread_fields.labels(name)
+            for name, topic in topics.items()
+            if topic.encoding == "case"
+        }
         self._bytes = metrics.received_bytes.labels(_NAME)
         self._too_large = {
             "traces": metrics.spans.labels(_NAME, "too_large"),
@@ -156,7 +164,7 @@ class Messages:
     async def _deliver(self, record: Any, ack: Ack) -> None:
         topic, body = self._topics[record.topic], record.value
         if topic.encoding == "case":
-            await self._deliver_rows(body, topic.app, ack)
+            await self._deliver_rows(record.topic, body, topic.app, ack)
             return
         signal, bounds = self._signals[record.topic], self._bounds
         if topic.encoding == "otlp_json":
@@ -179,12 +187,32 @@ class Messages:
         if accepted.rejected and accepted.rejected >= sum(len(group.items) for group in groups):
             raise _AllRejected(accepted.message)
 
-    async def _deliver_rows(self, body: bytes, app: str, ack: Ack) -> None:
+    async def _deliver_rows(self, topic: str, body: bytes, app: str, ack: Ack) -> None:
         large = len(body) > _LARGE
         found = await asyncio.to_thread(self._read_rows, body, app) if large else self._read_rows(body, app)
         await self._intake.accept(RowBatch(SOURCE, found.rows, len(found.faults), app, ack))
+        self._note_unread(topic, found.rows)
         if found.faults and not found.rows:
             raise _AllRejected(found.faults[0].error)
+
+    def _note_unread(self, topic: str, found: Sequence[Row]) -> None:
+        """Count the rows with fields that are not read, and log each name once."""
+        rows_with_unread = sum(bool(row.unused) for row in found)
+        if not rows_with_unread:
+            return
+        self._with_unread[topic].inc(rows_with_unread)
+        seen = self._unread[topic]
+        new = [name for name in dict.fromkeys(name for row in found for name in row.unused) if name not in seen]
+        new = new[: _MOST_NAMES - len(seen)]
+        if new:
+            seen.update(new)
+            self._runtime.events.warning(
+                Event.KAFKA_FIELDS_UNREAD,
+                "rows have fields that are not read; docs/rows.md lists those that are",
+                source=_NAME,
+                topic=topic,
+                fields=", ".join(new),
+            )
 
     def _read_rows(self, body: bytes, app: str) -> rows.ParsedRows:
         json_mapping.check_values(body)

@@ -20,7 +20,7 @@ from monitor.transport.otlp.http_app import PostedBody, Route
 from monitor.transport.otlp.receiver import OtlpReceiver
 
 _JSON_LINES: Final = (b"application/json", b"application/x-ndjson", b"application/jsonl")
-_ERRORS_TOLD: Final = 20
+_ERRORS_SHOWN: Final = 20
 _LONGEST_APP: Final = 256  # characters, of rows
 _LARGE: Final = 256 * 1024  # reading more than this would keep other senders waiting
 _LARGEST_FEEDBACK: Final = 4 * 1024 * 1024  # bytes of one request: a thousand entries with long comments
@@ -38,7 +38,7 @@ def row_route(options: OtlpReceiver, intake: Intake) -> Route:
         found = await asyncio.to_thread(read, body, app) if len(body) > _LARGE else read(body, app)
         await intake.accept(RowBatch(SOURCE, found.rows, len(found.faults), app))
         unused = dict.fromkeys(name for row in found.rows for name in row.unused)
-        return _reply(len(found.rows), found.faults, "row", "rows", unused=list(unused)[:_ERRORS_TOLD])
+        return _reply(len(found.rows), found.faults, "row", "rows", unused=list(unused)[:_ERRORS_SHOWN])
 
     return Route(dict.fromkeys(_JSON_LINES, "json"), take)
 
@@ -74,6 +74,6 @@ def _reply(
     if faults and not accepted:
         number, error = faults[0]
         raise InvalidData(f"none of {len(faults)} {many} can be read; {one} {number}: {error}")
-    errors = [{one: number, "error": error} for number, error in faults[:_ERRORS_TOLD]]
-    told = {"accepted": accepted, "rejected": len(faults), "errors": errors}
-    return orjson.dumps({**told, "unused": unused} if unused else told)
+    errors = [{one: number, "error": error} for number, error in faults[:_ERRORS_SHOWN]]
+    reply = {"accepted": accepted, "rejected": len(faults), "errors": errors}
+    return orjson.dumps({**reply, "unused": unused} if unused else reply)

@@ -62,6 +62,7 @@ class Event(StrEnum):
     KAFKA_TOPIC_MISSING = "kafka_topic_missing"
     KAFKA_EXPIRED = "kafka_expired"
     KAFKA_UNKEYED = "kafka_unkeyed"
+    KAFKA_FIELDS_UNREAD = "kafka_fields_unread"
     TEXTS_VIEWED = "texts_viewed"
     TEXTS_EXPORTED = "texts_exported"
     TEXTS_TRIED = "texts_tried"

@@ -592,6 +592,11 @@ class Series:
         " configured).",
         ("topic", "outcome"),
     )
+    consumer_unread_fields = counter(
+        "ragmonitor_consumer_rows_with_unread_fields",
+        "Rows with a field that is not read, because no shape of rows defines it. Each name is logged once a topic.",
+        ("topic",),
+    )
     consumer_rebalances = counter(
         "ragmonitor_consumer_rebalances",
         "Changes of the assignment: assigned, revoked (given up in order), lost (taken away).",

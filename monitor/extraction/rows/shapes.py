@@ -4,8 +4,8 @@ A row may fit several shapes. The shape with the most of its fields present and 
 for the question is present, then the one listed first here. Field names: MLflow and Databricks Agent Evaluation
 (`evaluation set`), Azure AI Evaluation (`query`, `response`, `context`, `ground_truth`; conversations), Spring AI
 (`EvaluationRequest`), Ragas (`SingleTurnSample`, `MultiTurnSample`; before 0.2 `question`, `contexts`, `answer`),
-DeepEval (`LLMTestCase`), MLflow 3 and LangSmith (`inputs`, `outputs`, `reference_outputs`, `expectations`), Galileo and
-TruLens (`input`, `output`).
+DeepEval (`LLMTestCase`), MLflow 3 and LangSmith (`inputs`, `outputs`, `reference_outputs`, `expectations`), Phoenix
+(`input`, `output`, `reference`: the retrieved text), Galileo and TruLens (`input`, `output`).
 """
 
 from __future__ import annotations
@@ -194,6 +194,11 @@ def _inputs_outputs(row: Fields) -> Said:
     )
 
 
+def _has_others(row: Fields, names: Sequence[str], *, but: str) -> bool:
+    """Tell whether one of these fields says anything, besides the one called `but`."""
+    return any(row.get(name) not in (None, "", [], {}) for name in names if name != but)
+
+
 def _plain(
     question: Sequence[str],
     answer: Sequence[str],
@@ -223,6 +228,7 @@ _AGENT: Final = Names(
     ("expected_response", "expected_facts"),
     ("expected_retrieved_context",),
 )
+_PHOENIX: Final = (("input",), ("output",), ("reference",))
 _RAGAS: Final = Names(("user_input",), ("response",), ("retrieved_contexts",), ("reference",), ("reference_contexts",))
 _AZURE_CONVERSATION: Final = Names(("conversation", "messages"), (), ("context",), ("ground_truth",))
 _INPUTS_OUTPUTS: Final = Names(
@@ -285,6 +291,12 @@ SHAPES: Final = (
         _inputs_outputs,
         _INPUTS_OUTPUTS,
         frozenset(("trace", common.EXPECTATIONS)),
+    ),
+    Shape(
+        "phoenix",
+        _PHOENIX,
+        *_plain(*_PHOENIX),
+        proves=lambda row: not _has_others(row, (*NAMES.context, *NAMES.reference), but="reference"),
     ),
     Shape(
         "input_output",

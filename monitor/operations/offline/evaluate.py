@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 from pydantic import ValidationError
@@ -23,7 +24,7 @@ from monitor.errors import ConfigError, InvalidData
 from monitor.errors.explanation import explain
 from monitor.extraction import compose, rows
 from monitor.extraction.rows.delivery import parse
-from monitor.extraction.settings import Turns
+from monitor.extraction.settings import ExtractionSettings, Turns
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Case, Document, ReadingStatus, Request
 from monitor.model.outcome import DefectRule, EvaluationResult, Score, Unscored
@@ -44,6 +45,8 @@ Row: TypeAlias = Mapping[str, Any]
 
 _DECLARED: Final = ("name", "version", "scale", "default_defect")
 _EXPLANATION_LENGTH: Final = 300
+_MOST_UNREAD: Final = 100
+_NAMES_SHOWN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,8 @@ class Evaluation:
     conversation is several cases, `positions` are those of the cases' rows. `summaries` are the same as
     `result["groundedness"]`, by the evaluator's name. `content_risk` is over the four kinds of harm, None unless all of
     them were run. `excluded` are the rows that cannot be scored because a
-    text is missing: by their position, why. `dollars` counts every call, also those without a result.
+    text is missing: by their position, why. `dollars` counts every call, also those without a result. `unread_fields`
+    are the fields of rows that are not read, with the number of rows: the first hundred names.
     """
 
     results: Sequence[EvaluationResult] = field(repr=False)
@@ -63,6 +67,7 @@ class Evaluation:
     excluded: Mapping[int, str]
     dollars: float
     positions: Sequence[int] = field(repr=False, default=())
+    unread_fields: Mapping[str, int] = field(repr=False, default_factory=dict)
 
     def __getitem__(self, evaluator: str) -> EvaluatorSummary:
         """Return the summary of one evaluator. Raises `KeyError`."""
@@ -109,12 +114,13 @@ def evaluate(
     *,
     judge: str | Mapping[str, Any] | JudgeSettings | Judge | None = None,
     turns: Turns = "all",
+    row_prompt: str | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Evaluation:
     """Score every case with every evaluator.
 
     What goes wrong in an evaluator or at a judge is a result without a score, never an exception. Nothing is sampled,
-    and nothing is stored.
+    and nothing is stored. Fields of rows that are not read are a `UserWarning`.
 
     Args:
         cases: cases, or rows as dictionaries in any shape of docs/rows.md.
@@ -123,6 +129,8 @@ def evaluate(
         judge: the model that judged evaluators ask, as LiteLLM names it; a dictionary with the options of `judge` in
             the configuration; or a judge of your own, such as `monitor.testing.ScriptedJudge`.
         turns: which answers of a row with a conversation are scored: `all`, or the `last`.
+        row_prompt: the prompt that the service makes of a row, such as `"Answer by the context. {context} {question}"`;
+            `trustworthiness` needs it for rows without a field `prompt`.
         progress: is called after each case with the number of cases that are done, and of all cases.
 
     Raises:
@@ -133,7 +141,11 @@ def evaluate(
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return run_async(partial(aevaluate, cases, evaluators, judge=judge, turns=turns, progress=progress))
+        found = run_async(
+            partial(_evaluate, cases, evaluators, judge=judge, turns=turns, row_prompt=row_prompt, progress=progress)
+        )
+        _warn_of_unread(found)
+        return found
     raise RuntimeError("evaluate() cannot wait inside a running event loop: use `await aevaluate(...)` there")
 
 
@@ -143,12 +155,35 @@ async def aevaluate(
     *,
     judge: str | Mapping[str, Any] | JudgeSettings | Judge | None = None,
     turns: Turns = "all",
+    row_prompt: str | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Evaluation:
     """Do the same as `evaluate`, for programs with an event loop: services, Jupyter, async tests."""
+    found = await _evaluate(cases, evaluators, judge=judge, turns=turns, row_prompt=row_prompt, progress=progress)
+    _warn_of_unread(found)
+    return found
+
+
+def _warn_of_unread(found: Evaluation) -> None:
+    """Warn of fields that are not read, at the line that called `evaluate` or `aevaluate`."""
+    if found.unread_fields:
+        names = [f"{name!r} ({count} row{'s' if count > 1 else ''})" for name, count in found.unread_fields.items()]
+        more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+        warnings.warn(f"these fields are not read: {', '.join(names[:_NAMES_SHOWN])}{more}", stacklevel=3)
+
+
+async def _evaluate(
+    cases: Iterable[Case | Row],
+    evaluators: Iterable[str | Row | Evaluator],
+    *,
+    judge: str | Mapping[str, Any] | JudgeSettings | Judge | None,
+    turns: Turns,
+    row_prompt: str | None,
+    progress: Callable[[int, int], object] | None,
+) -> Evaluation:
     settings, lent = _judge(judge)
     configured = _configured(evaluators, settings, can_ask=lent is not None or settings.model is not None)
-    found, positions, excluded = _read(cases, turns)
+    found, positions, excluded, unread = _read(cases, _extraction(turns, row_prompt))
     results: dict[int, list[EvaluationResult]] = {}
 
     def scored(at: int, of_case: list[EvaluationResult]) -> None:
@@ -168,7 +203,7 @@ async def aevaluate(
         for one in configured
     }
     paid = total(runtime.metrics.judge_cost) if lent is None else sum(one.cost.dollars for one in ordered)
-    return Evaluation(ordered, summaries, content_risk(configured, written), excluded, paid, positions)
+    return Evaluation(ordered, summaries, content_risk(configured, written), excluded, paid, positions, unread)
 
 
 @asynccontextmanager
@@ -233,13 +268,30 @@ def _one(given: object, place: str) -> ConfiguredEvaluator:
     return ConfiguredEvaluator(given, Uniform(rate=1.0), given.default_defect.on(given.scale))
 
 
-def _read(given: Iterable[Case | Row], turns: Turns) -> tuple[list[Case], list[int], dict[int, str]]:
-    """Read the cases that can be scored, with their positions; by position, why others cannot."""
+def _extraction(turns: Turns, row_prompt: str | None) -> ExtractionSettings:
+    try:
+        return ExtractionSettings(turns=turns, row_prompt=row_prompt)
+    except ValidationError as error:
+        options = {"turns": turns, "row_prompt": row_prompt}
+        raise ConfigError(explain(error, ExtractionSettings, options)) from None
+
+
+class _ReadCases(NamedTuple):
+    """The cases that can be scored, with their positions; by position, why others cannot; fields that are not read."""
+
+    cases: list[Case]
+    positions: list[int]
+    excluded: dict[int, str]
+    unread: dict[str, int]
+
+
+def _read(given: Iterable[Case | Row], settings: ExtractionSettings) -> _ReadCases:
     if hasattr(given, "to_dict"):
         raise InvalidData('cases: must be a list; of a pandas DataFrame pass `df.to_dict("records")`')
     if isinstance(given, str | bytes | Mapping | Case) or not isinstance(given, Iterable):
         raise InvalidData(f"cases: must be a list of cases or rows, not {_kind(given)}")
-    found, positions, excluded = list[Case](), list[int](), dict[int, str]()
+    found, positions, excluded, unread = list[Case](), list[int](), dict[int, str](), dict[str, int]()
+    read_trace = partial(compose.read, conventions=registry.conventions(), settings=settings)
     for at, one in enumerate(given):
         if isinstance(one, Case):
             found.append(_checked(one, f"cases[{at}]"))
@@ -251,13 +303,16 @@ def _read(given: Iterable[Case | Row], turns: Turns) -> tuple[list[Case], list[i
             row = rows.recognise(_as_json_values(one))
         except InvalidData as error:
             raise InvalidData(f"cases[{at}]: {error}") from None
-        read = rows.read(row, partial(compose.read, conventions=registry.conventions()), source="python", turns=turns)
+        for name in row.unused:
+            if name in unread or len(unread) < _MOST_UNREAD:
+                unread[name] = unread.get(name, 0) + 1
+        read = settings.with_prompt(rows.read(row, read_trace, source="python", turns=settings.turns))
         answered = [one.case for one in read.readings if one.status is ReadingStatus.READY]
         found += answered
         positions += [at] * len(answered)
         if not answered:
             excluded[at] = read.last.error or str(read.last.status)
-    return found, positions, excluded
+    return _ReadCases(found, positions, excluded, unread)
 
 
 def _checked(case: Case, place: str) -> Case:

@@ -154,6 +154,26 @@ def test_a_list_of_questions_on_the_span_around_a_batch_is_no_question() -> None
     assert pairs(build) == BOTH
 
 
+@pytest.mark.parametrize("add", [exchange, flat])
+def test_a_list_of_objects_on_the_span_around_a_batch_is_not_its_first_exchange(add: object) -> None:
+    build = Builder()
+    inputs = json.dumps([{"question": question} for question, _ in BOTH])
+    outputs = json.dumps([{"answer": answer} for _, answer in BOTH])
+    root = build.oi("CHAIN", {"input.value": inputs, "output.value": outputs})
+    for one in BOTH:
+        add(build, *one, root)  # type: ignore[operator]
+    assert pairs(build) == BOTH
+
+
+def test_a_list_of_messages_around_several_calls_is_one_request() -> None:
+    build = Builder()
+    turns = [{"role": "user", "content": PRICE}]
+    root = build.oi("AGENT", {"input.value": json.dumps(turns), "output.value": TEN_EUROS})
+    build.llm(f"Which words to search for? {PRICE}", "cargo bike price", root)
+    flat(build, PRICE, TEN_EUROS, root)
+    one_request(build, PRICE, TEN_EUROS)
+
+
 def test_an_enclosing_span_that_tells_of_the_transport_does_not_make_two_questions_one() -> None:
     build = Builder()
     root = build.oi("CHAIN", {"input.value": "POST /chat", "output.value": "200 OK"})
@@ -188,6 +208,32 @@ def test_tokens_are_divided_and_none_is_counted_twice() -> None:
         top = build.oi("CHAIN", {"input.value": question, "output.value": answer}, root)
         build.oi("LLM", {"llm.input_messages.0.message.content": question, "output.value": answer, **counts}, top)
     assert [one.case.usage.total_tokens for one in build.read_all().readings] == [12, 12]
+
+
+def agent(input_tokens: int, output_tokens: int) -> dict[str, Value]:
+    counts = {"gen_ai.usage.input_tokens": input_tokens, "gen_ai.usage.output_tokens": output_tokens}
+    return {"gen_ai.operation.name": "invoke_agent", **counts}
+
+
+@pytest.mark.parametrize(("counted", "parts"), [((21, 5), [(11, 3), (10, 2)]), ((1, 0), [(1, 0), (0, 0)])])
+def test_tokens_that_only_the_span_around_counts_are_divided_in_equal_parts(
+    counted: tuple[int, int], parts: list[tuple[int, int]]
+) -> None:
+    build = Builder()
+    root = build.span("invoke_agent desk", agent(*counted))
+    for one in BOTH:
+        exchange(build, *one, root)
+    found = [one.case.usage for one in build.read_all().readings]
+    assert [(one.input_tokens, one.output_tokens) for one in found] == parts
+    assert [one.total_tokens for one in found] == [sum(part) for part in parts]
+
+
+def test_tokens_of_the_span_around_are_left_where_one_of_its_requests_counts_its_own() -> None:
+    build = Builder()
+    root = build.span("invoke_agent desk", agent(100, 10))
+    exchange(build, *BOTH[0], root)
+    exchange(build, *BOTH[1], build.span("invoke_agent clerk", agent(30, 3), root))
+    assert [one.case.usage.input_tokens for one in build.read_all().readings] == [None, 30]
 
 
 # -- one request
@@ -252,6 +298,34 @@ def test_the_title_of_a_conversation_is_not_the_answer(stated: bool) -> None:
     top = build.oi("CHAIN", {"input.value": asked, "output.value": "Bike prices"}, root) if stated else root
     build.llm(asked, "Bike prices", top)
     one_request(build, PRICE, TEN_EUROS)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["yes", "Not supported.", "3", '{"score": 1, "explanation": "It is in the handbook."}', '{"grounded": "no"}'],
+)
+def test_a_check_of_the_answer_is_not_the_answer(reply: str) -> None:
+    build = Builder()
+    root = build.span("POST /chat", kind=2)
+    flat(build, PRICE, TEN_EUROS, root)
+    build.llm(f"Question: {PRICE}\nAnswer: {TEN_EUROS}\nIs the answer grounded?", reply, root)
+    one_request(build, PRICE, TEN_EUROS)
+
+
+@pytest.mark.parametrize(
+    ("asked", "reply"),
+    [
+        (PRICE, "Ten euros a day."),
+        (PRICE, '{"answer": "Ten euros a day.", "sources": ["handbook"]}'),
+        ("Is a cargo bike ten euros a day?", "Yes"),
+    ],
+)
+def test_a_call_that_goes_on_from_the_draft_gives_the_answer(asked: str, reply: str) -> None:
+    build = Builder()
+    root = build.span("POST /chat", kind=2)
+    flat(build, asked, TEN_EUROS, root)
+    build.llm(f"Draft: {TEN_EUROS}\nQuestion: {asked}", reply, root)
+    assert [response for _, response in pairs(build)] == [reply]
 
 
 def test_a_rewritten_question_within_a_prompt_is_the_same_request() -> None:

@@ -201,6 +201,20 @@ async def test_rows_are_one_a_line_and_faults_among_them_are_counted() -> None:
     assert bench.partition.offsets.mark == 4
 
 
+async def test_fields_of_rows_that_are_not_read_are_counted_and_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    plain = {"request": "why?", "response": "because"}
+    rows = [{**plain, "latency": 3}, {**plain, "latency": 4, "mood": "good"}, plain, {**plain, "latency": 5}]
+    endless = [{**plain, **{f"field-{number}-{at}": 1 for at in range(20)}} for number in range(10)]
+    bench = Bench("rows", Topic(encoding="case"))
+    with caplog.at_level("WARNING"):
+        await bench.take(*(json.dumps(row).encode() for row in (*rows, *endless)))
+    said = [record.fields["fields"] for record in caplog.records]  # type: ignore[attr-defined]
+    assert said[:2] == ["latency", "mood"]
+    assert total(bench.runtime.metrics, "ragmonitor_consumer_rows_with_unread_fields_total", topic="rows") == 13
+    names = [name for one in said for name in one.split(", ")]
+    assert len(names) == len(set(names)) == _kafka_messages._MOST_NAMES
+
+
 async def test_json_and_logs_are_read_as_configured() -> None:
     record = {"traceId": f"{8:032x}", "spanId": f"{1:016x}", "body": {"stringValue": "said"}}
     body = json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]}).encode()

@@ -68,8 +68,26 @@ BARE = [
     {"question": QUESTION, "answer": ANSWER, "contexts": CONTEXT},
     {"input": QUESTION, "actual_output": ANSWER, "retrieval_context": CONTEXT},
     {"inputs": {"question": QUESTION}, "outputs": ANSWER},
-    {"input": QUESTION, "output": ANSWER},
+    {"input": QUESTION, "output": ANSWER, "contexts": CONTEXT},
 ]
+
+
+def test_beside_input_and_output_alone_a_reference_is_what_phoenix_retrieved() -> None:
+    row = {"input": QUESTION, "output": ANSWER, "reference": CONTEXT[0]}
+    found = reading(row)
+    assert (contents(found), found.case.expected_response, found.case.convention) == (CONTEXT[:1], None, "phoenix")
+
+
+@pytest.mark.parametrize("more", [{"context": CONTEXT[1]}, {"expected_output": "2 years"}, {"ground_truth": "2 years"}])
+def test_beside_a_context_or_another_reference_it_is_the_expected_answer(more: dict[str, str]) -> None:
+    found = reading({"input": QUESTION, "output": ANSWER, "reference": CONTEXT[0], **more}).case
+    assert CONTEXT[0] not in [one.content for one in found.retrieved_context]
+    assert found.expected_response == (CONTEXT[0] if "context" in more else "2 years")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES.reference if name != "reference"])
+def test_every_other_name_beside_input_and_output_is_the_expected_answer(name: str) -> None:
+    assert reading({"input": QUESTION, "output": ANSWER, name: "2 years"}).case.expected_response == "2 years"
 
 
 @pytest.mark.parametrize("row", BARE, ids="+".join)

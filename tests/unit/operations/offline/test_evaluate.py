@@ -89,7 +89,13 @@ class NAType:
 
 
 def test_cells_of_a_data_frame_are_read_as_json_would_have_them() -> None:
-    row = {"question": "How long?", "contexts": Array(), "answer": GOOD, "timestamp": NAType(), "tags": {"a"}}
+    row = {
+        "question": "How long?",
+        "contexts": Array(),
+        "answer": GOOD,
+        "timestamp": NAType(),
+        "attributes": {"tags": {"a"}},
+    }
     (result,) = evaluate([row], ["overlap_groundedness"]).results
     assert isinstance(result.outcome, Score)
     with pytest.raises(InvalidData, match=r"cases\[1\]: the row cannot be written as JSON"):
@@ -182,7 +188,8 @@ HALF = "\ud800 half a pair \udc00"
 def test_halves_of_characters_are_no_reason_to_fail() -> None:
     row = {"question": f"How long? {HALF}", "contexts": [CONTEXT + HALF], "answer": GOOD + HALF, HALF: HALF}
     whole = Case.from_texts(HALF, GOOD + HALF, [CONTEXT + HALF], request_id=HALF)
-    found = evaluate([row, whole, Case.from_texts(HALF, GOOD)], ["overlap_groundedness"])
+    with pytest.warns(UserWarning, match="half a pair"):  # a field of that name is not read
+        found = evaluate([row, whole, Case.from_texts(HALF, GOOD)], ["overlap_groundedness"])
     assert found["overlap_groundedness"].scored == 2
     assert found.records()[1]["request_id"] == HALF
 
@@ -333,3 +340,39 @@ def test_a_case_of_the_full_value_is_scored_like_one_from_texts() -> None:
     )
     one, other = (evaluate([each], ["overlap_groundedness"]).results[0].outcome for each in (plain, full))
     assert one == other
+
+
+ROW = {"request": "How long?", "response": GOOD, "retrieved_context": [{"content": CONTEXT}]}
+
+
+def test_fields_of_rows_that_are_not_read_are_a_warning_and_part_of_the_result() -> None:
+    rows = [{**ROW, "latency": 3}, {**ROW, "latency": 4, "mood": "good"}, ROW]
+    with pytest.warns(UserWarning, match=r"these fields are not read: 'latency' \(2 rows\), 'mood' \(1 row\)") as seen:
+        found = evaluate(rows, ["response_length"])
+    assert found.unread_fields == {"latency": 2, "mood": 1}
+    assert seen[0].filename == __file__
+
+
+def test_names_that_are_not_read_are_bounded() -> None:
+    rows = [{**ROW, **{f"field-{number}-{at}": 1 for at in range(20)}} for number in range(10)]
+    with pytest.warns(UserWarning, match=r"and 92 more$"):
+        found = evaluate(rows, ["response_length"])
+    assert len(found.unread_fields) == 100
+
+
+def test_rows_get_the_prompt_that_the_service_makes_of_them() -> None:
+    asked: list[str] = []
+
+    class SeesPrompt(LocalEvaluator):
+        async def evaluate(self, case: Case, judge: Any) -> Score:
+            asked.append(case.prompt[-1].content if case.prompt else "")
+            return Score(1.0, "seen", "")
+
+    own = {**ROW, "prompt": "Own."}
+    evaluate([ROW, own], [SeesPrompt()], row_prompt="By these: {context} {question}")
+    assert asked == [f"By these: {CONTEXT} How long?", "Own."]
+
+
+def test_a_prompt_without_a_question_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"row_prompt: .*question"):
+        evaluate([ROW], ["response_length"], row_prompt="{context}")
