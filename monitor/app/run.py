@@ -17,7 +17,7 @@ from monitor import __version__, registry
 from monitor.alerts.engine import CHECK_INTERVAL, AlertEngine, run_alerts
 from monitor.app import warm_start
 from monitor.app.parts import Parts, Running, open_parts
-from monitor.app.scoring import ScoringParts, backfill_context, build_scoring
+from monitor.app.scoring import ScoringParts, backfill_context, build_scoring, build_workers
 from monitor.clock import Clock, SystemClock
 from monitor.config import Config
 from monitor.errors import MonitorError
@@ -117,7 +117,7 @@ def _pipeline(config: Config, parts: Parts, made: ScoringParts, assembly: Assemb
     return Pipeline(
         sources=config.sources,
         conventions=registry.conventions(),
-        reading=config.extraction,
+        workers=build_workers(config, parts),
         assembly=assembly,
         evaluation=made.evaluation,
         spool=parts.spool,

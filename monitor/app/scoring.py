@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from monitor import registry
 from monitor.alerts.policy import own_rules
 from monitor.app.parts import Parts
 from monitor.config import Config
@@ -19,12 +20,15 @@ from monitor.pipeline.feedback.boost import Agreement
 from monitor.pipeline.feedback.names import ExternalEvaluators
 from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.pipeline.live_evaluation import LiveEvaluation, Rechecks
+from monitor.pipeline.local_evaluation import LocalReader
 from monitor.pipeline.metrics.results import ResultMetrics
 from monitor.pipeline.metrics.slices import SliceMetrics
 from monitor.pipeline.publish import Publisher
 from monitor.pipeline.sampling import CaseSampler
 from monitor.pipeline.scoring import Scorer
 from monitor.pipeline.severe import SevereCases
+from monitor.pipeline.workers import ThisProcess, Workers
+from monitor.pipeline.workers.pool import WorkerPool
 from monitor.stages import Runtime
 from monitor.statistics.session_products import SessionMemory
 
@@ -88,6 +92,23 @@ def build_scoring(config: Config, parts: Parts) -> ScoringParts:
     return ScoringParts(
         evaluation=evaluation, queue=queue, publisher=publisher, processor=processor, backfill=backfill, slicing=slicing
     )
+
+
+def build_workers(config: Config, parts: Parts) -> Workers:
+    """Build what reads requests and evaluates them locally."""
+    runtime, number, redactor = parts.running.runtime, config.scoring.number, parts.private.redactor
+    reader = LocalReader(
+        registry.conventions(),
+        config.extraction,
+        parts.running.evaluators,
+        salt=config.sampling.salt,
+        redactor=redactor.uncounted() if redactor is not None else None,
+        clock=runtime.clock if not number else None,
+    )
+    if not number:
+        return ThisProcess(reader)
+    settings = config.scoring
+    return WorkerPool(reader, number, time_limit=settings.time_limit, runtime=runtime, log_level=config.log.level)
 
 
 def backfill_context(config: Config, parts: Parts, made: ScoringParts) -> BackfillContext:

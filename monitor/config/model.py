@@ -15,7 +15,7 @@ from monitor import registry
 from monitor.alerts.notify import Notifier, read_notifiers
 from monitor.alerts.policy import AlertPolicy, SevereSettings, own_rules
 from monitor.alerts.policy import check as check_policies
-from monitor.config.sections import LogSettings, SamplingSettings, Section, StorageSettings
+from monitor.config.sections import LogSettings, SamplingSettings, ScoringSettings, Section, StorageSettings
 from monitor.errors import ConfigError
 from monitor.errors.explanation import nearest, shown
 from monitor.extraction.feedback import FeedbackSettings
@@ -257,6 +257,9 @@ class Config(Section):
 
     extraction: ExtractionSettings = ExtractionSettings()
     """How to read traces of a service with its own prompts, attributes or spans."""
+
+    scoring: ScoringSettings = ScoringSettings()
+    """Where requests are read and scored locally: in worker processes, beside the receivers."""
 
     judge: JudgeSettings = JudgeSettings()
     """The language model that scores answers. Without `model`, judged evaluators are off."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -75,6 +75,37 @@ class StorageSettings(Section, ResultRetention):
 
     request_log_max_size: Annotated[Size, Field(gt=0)] = 256 * 1024**2
     """Maximum size of the request log; the oldest entries are deleted first. About 1 KB per request."""
+
+
+_CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")
+
+
+def _cores() -> int:
+    """Return how many processor cores this process may use, at least 1: those of the machine or of its container."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = _CPU_LIMIT.read_text().split()
+        return max(1, min(allowed, int(quota) // int(period)))
+    except (OSError, ValueError):  # `max`: no limit; or there are no control groups
+        return allowed
+
+
+class ScoringSettings(Section):
+    """Where requests are read and scored locally."""
+
+    processes: Annotated[int, Field(ge=0, le=64)] | Literal["auto"] = 0
+    """Number of worker processes that decode traces, read the requests in them and run the local evaluators. `0`: the
+    monitor's own process does it; then a text that hangs or kills its reader does so to the whole monitor. `auto`: one
+    for each processor core but one, at least 1. A worker takes about 60 MiB of memory."""
+
+    time_limit: Annotated[Duration, Field(gt=0)] = 10.0
+    """Processor time that one request may take in a worker. A worker that takes longer, or six times as long by the
+    clock, is ended and replaced, and the request is set aside (outcome `poison`)."""
+
+    @property
+    def number(self) -> int:
+        """The number of worker processes."""
+        return max(1, _cores() - 1) if self.processes == "auto" else self.processes
 
 
 class LogSettings(Section):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 import anyio
 
@@ -14,14 +14,18 @@ from monitor.model.outcome import Cost, EvaluationResult, RateScope, Score, Unsc
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.fair_queue import LATE, FairQueue, QueueClient
 from monitor.pipeline.introspection import request_notes
+from monitor.pipeline.local_evaluation import LocalOutcome, skip_reason
 from monitor.pipeline.metrics.results import ResultMetrics
 from monitor.pipeline.publish import Publisher
 from monitor.pipeline.sampling import CaseSampler
-from monitor.pipeline.scoring import Chosen, Scorer, scores_of, skip_reason
+from monitor.pipeline.scoring import Chosen, Scorer, scores_of
 from monitor.pipeline.severe import SevereCases
 from monitor.stages import PastResult, Runtime, SamplingDecision
 from monitor.statistics import consistent_sampling
 from monitor.telemetry.metrics import Metrics
+
+LocalOutcomes: TypeAlias = Callable[[str], Awaitable[LocalOutcome]]
+"""Returns the outcome of a local evaluator on one case, by the evaluator's name."""
 
 _NO_SCORES: Final[Mapping[str, Score]] = MappingProxyType({})
 
@@ -111,17 +115,20 @@ class LiveEvaluation:
             self._publisher.remember([past.result])
         self._case_sampler.learn_past(past)
 
-    async def score_local(self, case: Case) -> list[EvaluationResult]:
+    async def score_local(self, case: Case, outcome: LocalOutcomes | None = None) -> list[EvaluationResult]:
         """Score `case` with every local evaluator that samples it, in order. The caller delivers the results.
 
-        Each may be sampled by the scores of those before it.
+        Each may be sampled by the scores of those before it. `outcome` returns what an evaluator, by its name, makes of
+        the case; by default it is run here.
         """
         results: list[EvaluationResult] = []
         for one in self._local:
             how = self._draw(one, case, scores_of(results))
             if how is not None:
                 self._counting.selected(case.app, one.evaluator.name)
-                (result,) = await self._scorer.score(case, [(one, how)])
+                name = one.evaluator.name
+                known = {name: await outcome(name)} if outcome is not None else {}
+                (result,) = await self._scorer.score(case, [(one, how)], known=known)
                 results.append(self._finish(one, how, case, result))
         return results
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
-
-import anyio.to_thread
 
 from monitor.model.case import Case
 from monitor.model.outcome import EvaluationResult, Score
-from monitor.pipeline.live_evaluation import LiveEvaluation
+from monitor.pipeline.live_evaluation import LiveEvaluation, LocalOutcomes
+from monitor.pipeline.local_evaluation import LocalCase
 from monitor.pipeline.scoring import scores_of, with_facts
 from monitor.privacy.erasure import ErasureMarks
 from monitor.privacy.pseudonyms import UserKey
@@ -52,12 +52,27 @@ class PrivacyFilter:
 
         return masked
 
-    async def score_local(self, evaluation: LiveEvaluation, case: Case) -> LocalScores:
-        """Run the local evaluators on the original texts; everything else gets masked ones."""
-        if self._redactor is None:
-            results = await evaluation.score_local(case)
+    @property
+    def redactor(self) -> Redactor | None:
+        """The redactor, for what reads requests; None where nothing is masked."""
+        return self._redactor
+
+    async def score_local(
+        self, evaluation: LiveEvaluation, case: Case, local: LocalCase, outcome: LocalOutcomes
+    ) -> LocalScores:
+        """Have the case scored by the local evaluators, which saw the original texts; everything else gets masked ones.
+
+        `local` is the case as it was evaluated where it was read, `outcome` returns what an evaluator made of it.
+        """
+        if local.seen is None or local.masked is None:
+            results = await evaluation.score_local(case, outcome)
         else:
-            redacted = await anyio.to_thread.run_sync(self._redactor.redact, case)
-            case, results = redacted.case, await redacted.score(evaluation.score_local)
+            if self._redactor is not None:
+                self._redactor.count(local.redacted)
+            traffic, probability = case.traffic, case.probability  # as sorted since it was read
+            seen = replace(local.seen, traffic=traffic, probability=probability)
+            case = replace(local.masked, traffic=traffic, probability=probability)
+            scored = await evaluation.score_local(seen, outcome)
+            results = [replace(one, case=replace(case, attributes=one.case.attributes)) for one in scored]
         scores = scores_of(results)
         return LocalScores(with_facts(case, scores), scores, results)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import anyio
 import anyio.lowlevel
@@ -14,20 +12,21 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 from prometheus_client import Counter, Histogram
 
-from monitor.errors import TooLarge
-from monitor.extraction import compose, coverage
-from monitor.extraction.settings import ExtractionSettings
-from monitor.model.case import Case, ContextStatus, Reading, ReadingStatus, TraceReading, Traffic
-from monitor.model.outcome import EvaluationResult
+from monitor.extraction import coverage
+from monitor.model.case import Case, ContextStatus, Reading, ReadingStatus, Traffic
+from monitor.model.outcome import EvaluationResult, Unscored, UnscoredReason
+from monitor.pipeline.complete import Complete
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.feedback.processor import FeedbackProcessor
-from monitor.pipeline.in_flight import Complete, InFlight, OpenRequest, WholeRow
+from monitor.pipeline.in_flight import InFlight, OpenRequest
 from monitor.pipeline.introspection import request_notes
 from monitor.pipeline.ledger import RequestOutcome, TraceOutcome
 from monitor.pipeline.live_evaluation import LiveEvaluation
+from monitor.pipeline.local_evaluation import LocalCase, LocalOutcome, RequestsRead
 from monitor.pipeline.privacy import PrivacyFilter
 from monitor.pipeline.traffic import TrafficRules
-from monitor.stages import Convention, Runtime, SamplingDecision
+from monitor.pipeline.workers import Loss, WorkerLost, Workers
+from monitor.stages import Runtime, SamplingDecision
 from monitor.storage.spool import MOST_LIVES, PoisonGuard
 from monitor.telemetry.events import Event
 from monitor.telemetry.metrics import Metrics
@@ -94,10 +93,7 @@ class ExtractionMetrics:
         return found
 
 
-_log = logging.getLogger(__name__)
-
 _DELIVERING = 256  # cases whose local results may be on their way to the sinks, before reading waits for these
-_LARGE = 256 * 1024  # bytes of a request that is decoded in a worker thread, so that the receivers stay quick
 
 _NO_REQUESTS = {
     ReadingStatus.NO_REQUEST: TraceOutcome.NO_REQUEST,
@@ -109,11 +105,16 @@ _OUTCOMES = {
     ReadingStatus.FAILED_REQUEST: RequestOutcome.FAILED_REQUEST,
 }
 
+_LOST: Final[Mapping[Loss, str]] = {
+    "hung": "its worker process took too long",
+    "died": "its worker process died",
+}
+
 
 class Readers:
     """Reads requests and has them evaluated, with several readers side by side.
 
-    `settings` say how traces are read, beyond what the conventions know. `feedback` acts before and after sampling;
+    `workers` read and evaluate locally. `feedback` acts before and after sampling;
     None: nothing does. `guard` counts processes that end while they read a request; None: nothing is counted.
     """
 
@@ -121,8 +122,7 @@ class Readers:
         self,
         in_flight: InFlight,
         *,
-        conventions: Sequence[Convention],
-        settings: ExtractionSettings,
+        workers: Workers,
         traffic: TrafficRules,
         evaluation: LiveEvaluation,
         private: PrivacyFilter,
@@ -133,8 +133,7 @@ class Readers:
         self._in_flight = in_flight
         self._guard = guard
         self._alone = anyio.Lock()
-        self._read_trace = partial(compose.read, conventions=conventions, settings=settings)
-        self._settings = settings
+        self._workers = workers
         self._traffic = traffic
         self._evaluation = evaluation
         self._private = private
@@ -157,7 +156,7 @@ class Readers:
         """Read a trace or a row, and score its requests locally. Those that `judging` continues with end there."""
         guard = self._guard
         if guard is not None and guard.lives(complete.request_id) >= MOST_LIVES:
-            await self._set_aside(complete, guard)
+            await self._set_aside(complete, f"{MOST_LIVES} processes have ended on it")
             self._in_flight.end(complete, TraceOutcome.POISON, work)
             return
         try:
@@ -170,23 +169,24 @@ class Readers:
         """Read a trace or a row on which the process has not ended too often."""
         async with self._noted(complete):
             with self._tracer.part("read", {"rag_monitor.bytes": complete.size}):
-                found = await self._found(complete)
-        if isinstance(found, TraceOutcome):
-            self._in_flight.end(complete, found, work)
+                read = await self._read(complete)
+        if isinstance(read, TraceOutcome):
+            self._in_flight.end(complete, read, work)
             return
-        case = found.readings[0].case
+        readings = read.found.readings
+        case = readings[0].case
         work.about(case.trace_id, case.span_id)
-        if any(self._private.forgets(one.case, complete.received_at) for one in found.readings):
+        if any(self._private.forgets(one.case, complete.received_at) for one in readings):
             self._in_flight.end(complete, TraceOutcome.FORGOTTEN, work)
             return
-        outcome = _NO_REQUESTS.get(found.readings[0].status)
+        outcome = _NO_REQUESTS.get(readings[0].status)
         if outcome is not None:
-            outcome = await self._without_request(found.readings[0], outcome)
+            outcome = await self._without_request(readings[0], outcome)
             self._in_flight.end(complete, outcome, work)
             return
-        for one in self._in_flight.read(complete, found, work):
+        for one, local in zip(self._in_flight.read(complete, read.found, work), read.local, strict=True):
             request_notes.enter(one.note)
-            ended = await self._evaluate(one, judging)
+            ended = await self._evaluate(one, local, judging)
             if ended is not None:
                 self._in_flight.end_request(one, ended)
             await anyio.lowlevel.checkpoint()  # a trace may hold hundreds
@@ -200,8 +200,8 @@ class Readers:
             await self._feedback.before_sampling(kept)
         return outcome
 
-    async def _evaluate(self, one: OpenRequest, judging: TaskGroup) -> RequestOutcome | None:
-        """Score a request locally. Return its outcome; None while `judging` continues with it."""
+    async def _evaluate(self, one: OpenRequest, local: LocalCase, judging: TaskGroup) -> RequestOutcome | None:
+        """Score a request, evaluated locally. Return its outcome; None while `judging` continues with it."""
         reading = self._sorted(one.reading)
         if not isinstance(reading, Reading):
             return reading
@@ -210,9 +210,13 @@ class Readers:
             if self._feedback is not None:
                 await self._feedback.before_sampling(reading)
             return _OUTCOMES[reading.status]
+
+        async def outcome(evaluator: str) -> LocalOutcome:
+            return local.outcomes.get(evaluator) or await self._evaluated(one.reading.case, evaluator)
+
         async with self._noted(one.complete):
             with self._tracer.part("local evaluators"):
-                found = await self._private.score_local(self._evaluation, reading.case)
+                found = await self._private.score_local(self._evaluation, reading.case, local, outcome)
         boost = await self._feedback.before_sampling(reading) if self._feedback is not None else 0.0
         chosen = self._evaluation.choose(found.case, found.scores, boost)
         if self._feedback is not None:
@@ -238,15 +242,18 @@ class Readers:
             with guard.reading(complete.request_id):
                 yield
 
-    async def _set_aside(self, complete: Complete, guard: PoisonGuard) -> None:
+    async def _set_aside(self, complete: Complete, why: str, at: str = "") -> None:
         """Keep a request that is not read again, for a bug report."""
-        kept = await anyio.to_thread.run_sync(guard.set_aside, complete.request_id, complete.encoded())
-        guard.finished(complete.request_id)
+        guard, kept = self._guard, ""
+        if guard is not None:
+            kept = await anyio.to_thread.run_sync(guard.set_aside, complete.request_id, complete.encoded())
+            guard.finished(complete.request_id)
         self._runtime.events.error(
             Event.REQUEST_SET_ASIDE,
-            f"a request on which {MOST_LIVES} processes have ended is not read again",
+            f"a request is set aside: {why}",
             trace_id=complete.request_id,
             kept=kept,
+            **({"at": at} if at else {}),
         )
 
     def _sorted(self, reading: Reading) -> Reading | RequestOutcome:
@@ -278,24 +285,26 @@ class Readers:
         finally:
             self._delivering.release()
 
-    def _read_whole(self, complete: Complete) -> TraceReading:
-        found = complete.read(self._read_trace, self._settings.turns)
-        return self._settings.with_prompt(found) if isinstance(complete, WholeRow) else found
-
-    async def _found(self, complete: Complete) -> TraceReading | TraceOutcome:
-        """Read a closed trace or a row. Return the outcome instead if it is too large or reading failed."""
+    async def _read(self, complete: Complete) -> RequestsRead | TraceOutcome:
+        """Read a closed trace or a row. Return the outcome instead if it is too large, or reading failed."""
         try:
-            if complete.size > _LARGE:
-                return await anyio.to_thread.run_sync(self._read_whole, complete)
-            return self._read_whole(complete)
-        except TooLarge:
+            result = await self._workers.read(complete)
+        except WorkerLost as lost:
+            await self._set_aside(complete, _LOST[lost.reason], lost.at)
+            return TraceOutcome.POISON
+        if isinstance(result, RequestsRead):
+            return result
+        if result.too_large:
             return TraceOutcome.TOO_LARGE
-        except Exception as error:  # noqa: BLE001 - one request that cannot be read must not stop the others
-            _log.debug("trace or row %s could not be read", complete.request_id, exc_info=error)
-            self._runtime.events.error(
-                Event.EXTRACTION_FAILED,
-                "a trace could not be read",
-                trace_id=complete.request_id,
-                error=type(error).__name__,
-            )
-            return TraceOutcome.INVALID
+        self._runtime.events.error(
+            Event.EXTRACTION_FAILED, "a trace could not be read", trace_id=complete.request_id, error=result.fault
+        )
+        return TraceOutcome.INVALID
+
+    async def _evaluated(self, case: Case, evaluator: str) -> LocalOutcome:
+        """Run a local evaluator that chooses by more than the case. If its worker is lost, so is this evaluation."""
+        try:
+            return await self._workers.evaluate(case, evaluator)
+        except WorkerLost as lost:
+            why = _LOST[lost.reason]
+            return LocalOutcome(Unscored(UnscoredReason.ERROR, why), fault=f"{why} {lost.at}".strip())

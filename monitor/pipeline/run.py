@@ -18,7 +18,6 @@ import anyio
 from monitor.alerts.self_alert import SelfAlertChecks
 from monitor.errors import ConfigError
 from monitor.errors.explanation import placed
-from monitor.extraction.settings import ExtractionSettings
 from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.pipeline.in_flight import InFlight
@@ -32,12 +31,13 @@ from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.privacy import PrivacyFilter
 from monitor.pipeline.read import Readers
 from monitor.pipeline.traffic import TrafficRules
+from monitor.pipeline.workers import Workers
 from monitor.stages import Convention, Runtime, Source, type_name
 from monitor.storage.request_log import Recorder
 from monitor.storage.spool import PoisonGuard, Spool
 from monitor.telemetry.events import Event
 
-_READERS = 4
+_READERS = 4  # for each process
 _TRACE_ID = 32  # hexadecimal digits
 
 
@@ -45,7 +45,7 @@ class Pipeline:
     """Everything between the sources and the sinks.
 
     Args:
-        reading: the section `extraction` of the configuration.
+        workers: read and evaluate locally.
         rate: head sampling rate, 0 to 1.
         traffic: decides which requests count.
         closed_limit: maximum closed traces and rows waiting to be read; above it receivers refuse.
@@ -62,7 +62,7 @@ class Pipeline:
         *,
         sources: Sequence[Source],
         conventions: Sequence[Convention],
-        reading: ExtractionSettings,
+        workers: Workers,
         assembly: Assembly,
         evaluation: LiveEvaluation,
         spool: Spool,
@@ -78,6 +78,7 @@ class Pipeline:
         guard: PoisonGuard | None = None,
     ) -> None:
         self._sources = sources
+        self._workers = workers
         self._assembly = assembly
         self._processor = processor
         self._runtime = runtime
@@ -88,8 +89,7 @@ class Pipeline:
         self._in_flight = InFlight(assembly, self._ledger, self.notes, runtime, limit=closed_limit)
         self._readers = Readers(
             self._in_flight,
-            conventions=conventions,
-            settings=reading,
+            workers=workers,
             traffic=traffic,
             evaluation=evaluation,
             private=private if private is not None else PrivacyFilter(),
@@ -122,11 +122,20 @@ class Pipeline:
                 work.start_soon(self._in_flight.run)
                 if self._processor is not None:
                     work.start_soon(self._processor.run)
-                for _ in range(_READERS):
+                for _ in range(_READERS * max(1, self._workers.number)):
                     work.start_soon(self._readers.run)
+                work.start_soon(self._workers.run, doors_open := anyio.Event())
                 async with anyio.create_task_group() as doors:
+                    still_closed = set(range(len(self._sources)))
+
+                    def opened(number: int, source: Source, address: str) -> None:
+                        listening(source, address)
+                        still_closed.discard(number)
+                        if not still_closed:
+                            doors_open.set()
+
                     for number, source in enumerate(self._sources):
-                        doors.start_soon(self._receive, number, source, partial(listening, source))
+                        doors.start_soon(self._receive, number, source, partial(opened, number, source))
                     doors.start_soon(self._recover)
                     await stop.wait()
                     self._runtime.health.stopping()

@@ -14,8 +14,9 @@ from monitor.model.case import Case, Traffic
 from monitor.model.outcome import EvaluationResult, Score, result_id
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.introspection import request_notes
+from monitor.pipeline.local_evaluation import skip_reason
 from monitor.pipeline.recent_ids import RecentIds
-from monitor.pipeline.scoring import Scorer, scores_of, skip_reason
+from monitor.pipeline.scoring import Scorer, scores_of
 from monitor.pipeline.traffic import Quota
 from monitor.stages import PastResult, Runtime, SamplingDecision
 from monitor.stages.replica_share import ReplicaShare

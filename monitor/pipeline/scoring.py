@@ -7,7 +7,6 @@ trials, backfill, the canary and files.
 from __future__ import annotations
 
 import hashlib
-import logging
 import math
 import random
 from collections import Counter
@@ -39,20 +38,17 @@ from monitor.model.outcome import (
     Score,
     Selection,
     Skipped,
-    SkippedReason,
     Unscored,
     UnscoredReason,
     result_id,
-    without_context,
 )
 from monitor.model.service_version import ServiceVersion
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator, defects_by
+from monitor.pipeline.local_evaluation import LocalOutcome, described, evaluate_local, on_scale, skip_reason
 from monitor.pipeline.traffic import rate_scope
 from monitor.stages import Evaluator, Judge, Runtime, SamplingDecision
 from monitor.telemetry.events import Event
 from monitor.telemetry.tracing import Work
-
-_log = logging.getLogger(__name__)
 
 Chosen: TypeAlias = tuple[ConfiguredEvaluator, SamplingDecision]
 """An evaluator that is to score a case, and the sampling decision."""
@@ -63,6 +59,7 @@ EVERY: Final = SamplingDecision(1.0, 1.0)
 REPEAT_STEP: Final = 1_000
 """Distance between two `repeat` numbers that must share no question: an evaluator asks fewer than this of one case."""
 
+_NOTHING_KNOWN: Final[Mapping[str, LocalOutcome]] = MappingProxyType({})
 _NO_JUDGES: Final[Mapping[str, Judge]] = MappingProxyType({})
 _NO_PAUSES: Final[Mapping[str, Pause]] = MappingProxyType({})
 
@@ -109,6 +106,7 @@ class Scorer:
         repeat: int = 0,
         began: float | None = None,
         each: Callable[[EvaluationResult], Awaitable[None]] | None = None,
+        known: Mapping[str, LocalOutcome] = _NOTHING_KNOWN,
     ) -> list[EvaluationResult]:
         """Score `case` by those `chosen`, by default by all; one result for each, those of local evaluators first.
 
@@ -123,6 +121,7 @@ class Scorer:
             began: the monotonic second from which the time of judged evaluations counts; by default now, or when the
                 judges are loaded.
             each: awaited with each result as soon as it is there; no other evaluation waits for that.
+            known: the outcomes of local evaluators that have run elsewhere, by name.
         """
         everyone = chosen if chosen is not None else [(one, EVERY) for one in self.evaluators]
         results: dict[str, EvaluationResult] = {}
@@ -134,8 +133,8 @@ class Scorer:
 
         for one, how in everyone:
             if one.evaluator.cost == "local":
-                await keep(await self._local(one, case, how))
-        known = with_facts(case, scores_of(results.values()))
+                await keep(await self._local(one, case, how, known.get(one.evaluator.name)))
+        with_scores = with_facts(case, scores_of(results.values()))
         judged = [(one, how) for one, how in everyone if one.evaluator.cost == "judge"]
         if not judged:
             return list(results.values())
@@ -145,7 +144,7 @@ class Scorer:
 
         async def ask(one: ConfiguredEvaluator, how: SamplingDecision, grouped: GroupedJudge | None) -> None:
             judge = MeteredJudge(grouped or self._judges[one.judge], repeat)
-            result = await self._judged(one, known, how, judge, since)
+            result = await self._judged(one, with_scores, how, judge, since)
             if grouped is not None:
                 await grouped.leave()
             await keep(result)
@@ -218,12 +217,15 @@ class Scorer:
         found = (groups.get((one.group, one.judge)) for one, _ in judged)
         return [group.judge() if group is not None else None for group in found]
 
-    async def _local(self, one: ConfiguredEvaluator, case: Case, how: SamplingDecision) -> EvaluationResult:
-        clock = self._runtime.clock
-        began = clock.monotonic()
-        outcome = await self._outcome(one.evaluator, case, None)
-        seconds, now = clock.monotonic() - began, clock.now()
-        return self.result(one, case, outcome, how, Cost(seconds=seconds), now=now)
+    async def _local(
+        self, one: ConfiguredEvaluator, case: Case, how: SamplingDecision, known: LocalOutcome | None
+    ) -> EvaluationResult:
+        found = known
+        if found is None:
+            found = await anyio.to_thread.run_sync(evaluate_local, one.evaluator, case, self._runtime.clock)
+        if found.fault:
+            self._failed(one.evaluator, found.fault)
+        return self.result(one, case, found.outcome, how, Cost(seconds=found.seconds))
 
     async def _judged(
         self, one: ConfiguredEvaluator, case: Case, how: SamplingDecision, judge: MeteredJudge, began: float
@@ -236,25 +238,21 @@ class Scorer:
                 _describe(result, work)
         return result
 
-    async def _outcome(self, evaluator: Evaluator, case: Case, judge: Judge | None) -> Outcome:
-        """Return the outcome of `evaluator` on `case`, also if it fails. `judge` is None for a local one."""
+    async def _outcome(self, evaluator: Evaluator, case: Case, judge: Judge) -> Outcome:
+        """Return the outcome of a judged `evaluator` on `case`, also if it fails."""
         lacks = skip_reason(evaluator, case)
         if lacks is not None:
             return Skipped(lacks)
         try:
-            if judge is None:
-                found = await anyio.to_thread.run_sync(run_local, evaluator, case)
-            else:
-                found = await evaluator.evaluate(case, judge)
-            return checked(evaluator, found)
+            return checked(evaluator, await evaluator.evaluate(case, judge))
         except JudgeError as error:
             return Unscored(error.reason, str(error))
-        except Exception as error:  # noqa: BLE001 - the one place where evaluator faults are caught, and counted
-            _log.debug("evaluator %s failed", evaluator.name, exc_info=error)
-            self._runtime.events.error(
-                Event.EVALUATOR_FAILED, "an evaluator failed", evaluator=evaluator.name, error=type(error).__name__
-            )
+        except Exception as error:  # noqa: BLE001 - an evaluator may fail in any way; what it says may quote the case
+            self._failed(evaluator, described(error))
             return Unscored(UnscoredReason.ERROR, type(error).__name__)
+
+    def _failed(self, evaluator: Evaluator, fault: str) -> None:
+        self._runtime.events.error(Event.EVALUATOR_FAILED, "an evaluator failed", evaluator=evaluator.name, error=fault)
 
 
 @asynccontextmanager
@@ -306,48 +304,17 @@ def _version(one: ConfiguredEvaluator, evaluators: Sequence[ConfiguredEvaluator]
     return f"{one.evaluator.version}+{hashlib.blake2b(chr(10).join(marks).encode(), digest_size=4).hexdigest()}"
 
 
-def skip_reason(evaluator: Evaluator, case: Case) -> SkippedReason | None:
-    """Return why the evaluator does not apply to the case; None if it does."""
-    needs = evaluator.needs
-    if "context" in needs and (lacking := without_context(case)) is not None:
-        return lacking
-    if "history" in needs and not case.request.history:
-        return SkippedReason.NO_HISTORY
-    if "reference" in needs and case.expected_response is None and case.expected_retrieved_context is None:
-        return SkippedReason.NO_REFERENCE
-    return None
-
-
 def checked(evaluator: Evaluator, outcome: Outcome) -> Outcome:
-    """Refuse a score that is not on its scale: it would distort every rate. Mark one that its explanation contradicts.
+    """Refuse a judge's score that is not on its scale, and mark one that its explanation contradicts.
 
-    Raises `TypeError` for anything else than an outcome, such as the None of an evaluator that forgets to return.
+    Raises `TypeError` as `on_scale` does.
     """
-    if not isinstance(outcome, Score | Skipped | Unscored):
-        raise TypeError(f"{evaluator.name} returned {type(outcome).__name__}, which is no outcome")
-    if isinstance(outcome, Score) and not evaluator.scale.holds(outcome.value):
-        low, high = evaluator.scale.lowest, evaluator.scale.highest
-        return Unscored(UnscoredReason.OUT_OF_RANGE, f"{outcome.value} is not on the scale from {low:g} to {high:g}")
+    outcome = on_scale(evaluator, outcome)
     if not isinstance(outcome, Score) or evaluator.cost != "judge":
         return outcome
     if contradicts(outcome.explanation, outcome.value, evaluator.scale, evaluator.measures):
         return replace(outcome, contradicts=True)
     return outcome
-
-
-def run_local(evaluator: Evaluator, case: Case) -> Outcome:
-    """Run a local evaluator. It never waits, so its coroutine ends at the first step, in any thread.
-
-    Raises `RuntimeError` if it does wait.
-    """
-    steps = evaluator.evaluate(case, None)
-    try:
-        steps.send(None)
-    except StopIteration as end:
-        outcome: Outcome = end.value
-        return outcome
-    steps.close()
-    raise RuntimeError(f"the local evaluator {evaluator.name} must not wait; declare cost = 'judge'")
 
 
 def scores_of(results: Iterable[EvaluationResult]) -> dict[str, Score]:

@@ -29,6 +29,7 @@ class Event(StrEnum):
     SPOOL_DAMAGED = "spool_damaged"
     SPOOL_REPLAYED = "spool_replayed"
     REQUEST_SET_ASIDE = "request_set_aside"
+    WORKER_REPLACED = "worker_replaced"
     EXTRACTION_FAILED = "extraction_failed"
     EVALUATOR_FAILED = "evaluator_failed"
     EVALUATOR_OFF = "evaluator_off"

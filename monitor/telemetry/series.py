@@ -684,6 +684,19 @@ class Series:
     )
 
     # The process itself.
+    workers = gauge(
+        "ragmonitor_workers", "Worker processes that read requests now. 0 where this process reads them itself."
+    )
+    workers_replaced = counter(
+        "ragmonitor_workers_replaced",
+        "Worker processes that ended and were replaced, by reason: hung, died, memory (it held on to too much),"
+        " not_started.",
+        ("reason",),
+    )
+    worker_busy_seconds = counter(
+        "ragmonitor_worker_busy_seconds",
+        "Seconds in which worker processes read requests, all of them together.",
+    )
     queue_items = gauge("ragmonitor_queue_items", "Items waiting in a bounded queue.", ("queue",))
     queue_limit = gauge("ragmonitor_queue_limit_items", "The most items that a bounded queue can hold.", ("queue",))
     oldest_pending = gauge(

@@ -1,4 +1,4 @@
-"""A request that ends the process at every start: after two processes it is set aside, and the monitor runs on."""
+"""A request that ends the monitor's own process: after two processes it is set aside, and the monitor runs on."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ class Killable(MonitorProcess):
 
 @pytest.fixture
 def monitor(tmp_path: Path):
-    process = Killable(tmp_path, {"evaluators": [{"type": "refusal_pattern"}], "alerts": []})
+    evaluators = [{"type": "refusal_pattern"}]
+    process = Killable(tmp_path, {"evaluators": evaluators, "alerts": [], "scoring": {"processes": 0}})
     yield process
     process.kill()
 

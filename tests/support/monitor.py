@@ -36,6 +36,8 @@ class MonitorProcess:
             **(config or {}),
         }
         self.log = folder / "monitor.log"
+        self.environment: dict[str, str] | None = None
+        """Its environment variables; None: those of the tests."""
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
@@ -49,7 +51,10 @@ class MonitorProcess:
         path.write_text(yaml.safe_dump(self.config))
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "monitor", "run", "-c", str(path)], stdout=log, stderr=log
+                [sys.executable, "-m", "monitor", "run", "-c", str(path)],
+                stdout=log,
+                stderr=log,
+                env=self.environment,
             )
 
     def ready(self) -> bool:

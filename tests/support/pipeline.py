@@ -17,8 +17,10 @@ from monitor.model.ack import Ack
 from monitor.model.row import RowBatch
 from monitor.pipeline.assembly import AssemblySettings
 from monitor.pipeline.assembly.traces import Assembly
+from monitor.pipeline.local_evaluation import LocalReader
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules, TrafficSettings
+from monitor.pipeline.workers import ThisProcess
 from monitor.stages import Source
 from monitor.storage.spool import open_spool
 from tests.support.evaluators import FakeJudge, JudgedEvaluator, configured, live
@@ -85,14 +87,16 @@ async def pipeline(tmp_path, evaluators=None, *, made=At, closed_limit=5_000, **
     async with open_spool(
         tmp_path / "spool.db", at_most=2**20, keep=3600.0, clock=lent.clock, metrics=lent.metrics, events=lent.events
     ) as spool:
+        evaluators = evaluators or [configured(JudgedEvaluator())]
         evaluation = live(
-            evaluators or [configured(JudgedEvaluator())],
+            evaluators,
             judges={"": FakeJudge(gate=at.gate)},
             sinks={"test": at.deliver},
             lent=lent,
         )
         whole = Pipeline(
-            sources=[Handed()], conventions=registry.conventions(), reading=ExtractionSettings(),
+            sources=[Handed()], conventions=registry.conventions(),
+            workers=ThisProcess(LocalReader(registry.conventions(), ExtractionSettings(), evaluators, salt="s")),
             assembly=at.assembly, evaluation=evaluation, spool=spool, runtime=lent,
             rate=1.0, traffic=TrafficRules(TrafficSettings(), "s", lent), drain=1.0, closed_limit=closed_limit,
         )  # fmt: skip

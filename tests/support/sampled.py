@@ -5,7 +5,7 @@ from __future__ import annotations
 from monitor.evaluators.overlap_groundedness import OverlapGroundedness
 from monitor.model.case import Case, Document
 from monitor.model.outcome import Score
-from monitor.pipeline.scoring import run_local
+from monitor.pipeline.local_evaluation import run_local
 
 GOOD, BAD = "The library opens at nine.", "Elephants from Mars repaired 47 submarines in Paris yesterday."
 OVERLAP = "overlap_groundedness"

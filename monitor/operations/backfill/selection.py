@@ -17,8 +17,9 @@ from monitor.jobs.backfill.store import batched
 from monitor.model.case import Case
 from monitor.model.outcome import result_id
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.local_evaluation import skip_reason
 from monitor.pipeline.sampling import CaseSampler, score_local
-from monitor.pipeline.scoring import Scorer, scores_of, skip_reason, versions, with_facts
+from monitor.pipeline.scoring import Scorer, scores_of, versions, with_facts
 from monitor.privacy import pseudonyms
 from monitor.privacy.erasure import ErasureMarks
 from monitor.privacy.redaction import Redactor

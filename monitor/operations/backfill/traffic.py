@@ -21,7 +21,7 @@ from monitor.operations.offline.files import CaseFiles
 from monitor.operations.offline.live_rules import LiveRules
 from monitor.operations.progress import Report
 from monitor.pipeline.assembly.traces import Assembly
-from monitor.pipeline.in_flight import Complete, WholeRow, WholeTrace
+from monitor.pipeline.complete import Complete, WholeRow, WholeTrace
 from monitor.pipeline.ingest.head import HeadSampling
 from monitor.pipeline.ledger import RequestOutcome
 from monitor.sources.kafka import KafkaSource
@@ -96,9 +96,7 @@ class Replay:
 
     def _cases(self, complete: Complete) -> Iterator[Case]:
         try:
-            found = complete.read(self._read_trace, self._settings.turns)
-            if isinstance(complete, WholeRow):
-                found = self._settings.with_prompt(found)
+            found = complete.read(self._read_trace, self._settings)
             kept = [self._rules.sort(one) for one in found.readings]
         except TooLarge:
             return

@@ -17,8 +17,9 @@ from monitor.model.ack import Ack
 from monitor.model.external import ExternalScore, FeedbackBatch, ScoreSource
 from monitor.model.row import RowBatch
 from monitor.model.span import SpanBatch
+from monitor.pipeline.complete import WholeRow, WholeTrace
 from monitor.pipeline.feedback.processor import FeedbackProcessor
-from monitor.pipeline.in_flight import InFlight, WholeRow, WholeTrace
+from monitor.pipeline.in_flight import InFlight
 from monitor.pipeline.ingest.rows import RowIngest
 from monitor.pipeline.ingest.spans import SpanIngest
 from monitor.stages import Accepted, Runtime

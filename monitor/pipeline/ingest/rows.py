@@ -14,7 +14,8 @@ from monitor.errors import InvalidData, Overloaded
 from monitor.extraction import rows
 from monitor.model.ack import Ack
 from monitor.model.row import SOURCE, Row, RowBatch
-from monitor.pipeline.in_flight import InFlight, WholeRow
+from monitor.pipeline.complete import WholeRow
+from monitor.pipeline.in_flight import InFlight
 from monitor.pipeline.ledger import Ledger, TraceOutcome
 from monitor.pipeline.recent_ids import RecentIds
 from monitor.stages import Accepted, Runtime

@@ -21,8 +21,9 @@ from monitor.model.external import ExternalScore
 from monitor.model.span import Signal, SpanBatch
 from monitor.pipeline.assembly import PartCounts
 from monitor.pipeline.assembly.traces import Assembly
+from monitor.pipeline.complete import WholeTrace
 from monitor.pipeline.feedback.processor import FeedbackProcessor
-from monitor.pipeline.in_flight import InFlight, WholeTrace
+from monitor.pipeline.in_flight import InFlight
 from monitor.pipeline.ingest.head import HeadSampling, Kept, Sorted
 from monitor.pipeline.ledger import Ledger, TraceOutcome
 from monitor.pipeline.recent_ids import RecentIds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from monitor.model.case import Case, Document, Message, Request
@@ -15,26 +15,40 @@ from monitor.telemetry.metrics import Metrics
 
 
 class Redactor:
-    """Redaction as configured. `users` makes pseudonyms. If it is off, it changes nothing."""
+    """Redaction as configured. `users` makes pseudonyms. If it is off, it changes nothing.
 
-    def __init__(self, settings: RedactionSettings, users: UserKey, metrics: Metrics) -> None:
+    Without `metrics` it counts nothing, and can be sent to another process.
+    """
+
+    def __init__(self, settings: RedactionSettings, users: UserKey, metrics: Metrics | None) -> None:
         self.enabled = settings.enabled
+        self._settings = settings
         self._types = frozenset(settings.types)
         self._users = users
-        self._counters = {kind: metrics.redacted.labels(kind.value) for kind in settings.types if settings.enabled}
+        counted = settings.types if settings.enabled and metrics is not None else ()
+        self._counters = {kind.value: metrics.redacted.labels(kind.value) for kind in counted if metrics is not None}
+
+    def uncounted(self) -> Redactor:
+        """Return the same without metrics."""
+        return Redactor(self._settings, self._users, None)
 
     def redact(self, case: Case) -> Redacted:
         """Find and mask. Takes some milliseconds for a long case: call from a worker thread."""
         if not self.enabled:
             return Redacted.not_at_all(case)
         masking = Masking(self._types, _texts(case))
-        for kind, number in masking.found.items():
-            self._counters[kind].inc(number)
+        if self._counters:
+            self.count({kind.value: number for kind, number in masking.found.items()})
         attributes = {name: masking.mask(value).text for name, value in case.attributes.items()}
         user_id = self._users.of(case.user_id)
         session_id = masking.mask(case.session_id).text
         seen = replace(case, attributes=attributes, user_id=user_id, session_id=session_id)
         return Redacted(seen, _masked(seen, masking) if masking else seen, masking)
+
+    def count(self, found: Mapping[str, int]) -> None:
+        """Count values that were found in a case, by their kind."""
+        for kind, number in found.items():
+            self._counters[kind].inc(number)
 
     def of_others(self, result: EvaluationResult) -> EvaluationResult:
         """Redact an external score with its reasons; the case has only what is known here."""
@@ -69,12 +83,23 @@ class Redacted:
         results = await score(self.seen)
         if self.masking is None or not self.masking:
             return list(results)  # their case is `seen`, which is then the same as `case`
-        response = self.masking.mask(self.seen.response)
-        return [self._result(one, response, self.masking) for one in results]
+        case = self.case
+        return [
+            replace(one, outcome=self.masked(one.outcome), case=replace(case, attributes=one.case.attributes))
+            for one in results
+        ]
 
-    def _result(self, one: EvaluationResult, response: Masked, masking: Masking) -> EvaluationResult:
-        outcome = _told(one.outcome, masking, response, len(self.seen.response))
-        return replace(one, outcome=outcome, case=replace(self.case, attributes=one.case.attributes))
+    def masked(self, outcome: Outcome) -> Outcome:
+        """Mask what an evaluator says of `seen`; offsets are those of the masked response."""
+        if self.masking is None or not self.masking:
+            return outcome
+        response = self.masking.mask(self.seen.response)  # it remembers this
+        return _told(outcome, self.masking, response, len(self.seen.response))
+
+    @property
+    def found(self) -> dict[str, int]:
+        """The number of distinct values that were found, by kind."""
+        return {} if self.masking is None else {kind.value: number for kind, number in self.masking.found.items()}
 
 
 def _reasons(outcome: Outcome) -> Iterator[str]:

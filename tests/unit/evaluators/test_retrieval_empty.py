@@ -5,7 +5,7 @@ import pytest
 from monitor.evaluators.retrieval_empty import RetrievalEmpty
 from monitor.model.case import Case, ContextStatus, Document
 from monitor.model.outcome import Score, SkippedReason
-from monitor.pipeline.scoring import skip_reason
+from monitor.pipeline.local_evaluation import skip_reason
 
 pytestmark = pytest.mark.anyio
 

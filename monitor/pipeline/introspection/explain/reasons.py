@@ -84,8 +84,8 @@ _OUTCOMES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "poison": (
         (
-            "the monitor's process ended twice while it read this, so it is not read again; it is set aside in the"
-            " folder `poison` in `storage.path`, for a bug report"
+            "reading it took too long or ended the process that read it, so it is not read again; it is set aside in"
+            " the folder `poison` in `storage.path`, for a bug report"
         ),
         "",
     ),

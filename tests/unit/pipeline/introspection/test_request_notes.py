@@ -13,8 +13,8 @@ from monitor.model.case import Case, Document, Joined, Reading, ReadingStatus, R
 from monitor.model.outcome import Attempt, UnscoredReason
 from monitor.model.request_log import RequestRecord, RequestStep
 from monitor.model.row import Row
+from monitor.pipeline.complete import WholeRow
 from monitor.pipeline.fair_queue import FairQueue
-from monitor.pipeline.in_flight import WholeRow
 from monitor.pipeline.introspection import request_notes
 from monitor.pipeline.introspection.request_notes import RequestNotes
 from monitor.pipeline.ledger import Ledger, RequestOutcome, TraceOutcome

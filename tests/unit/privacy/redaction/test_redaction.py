@@ -23,7 +23,8 @@ from monitor.evaluators.retrieval_overlap import RetrievalOverlap
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.external import ScoreSource
 from monitor.model.outcome import EvaluationResult, Evidence, Outcome, Score
-from monitor.pipeline.scoring import run_local, with_facts
+from monitor.pipeline.local_evaluation import run_local
+from monitor.pipeline.scoring import with_facts
 from monitor.privacy.pseudonyms import UserKey
 from monitor.privacy.redaction import Redacted, RedactionSettings, Redactor
 from monitor.privacy.redaction.masking import DataType

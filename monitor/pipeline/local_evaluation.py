@@ -1,0 +1,200 @@
+"""Reads a complete request and runs the local evaluators on it: what is done with strangers' texts, in one place.
+
+Nothing here waits, counts or logs, so that it runs in a worker process (`workers/`) as well as in this one. What went
+wrong is part of what is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from monitor.clock import Clock, SystemClock
+from monitor.errors import TooLarge
+from monitor.extraction import compose
+from monitor.extraction.settings import ExtractionSettings
+from monitor.model.case import Case, ReadingStatus, TraceReading
+from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason, Unscored, UnscoredReason, without_context
+from monitor.pipeline.complete import Complete
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.privacy.redaction import Redacted, Redactor
+from monitor.stages import Convention, Evaluator, FixedSampler
+from monitor.statistics import consistent_sampling
+
+
+class LocalOutcome(NamedTuple):
+    """What a local evaluator made of a case, and in how many seconds; `fault` is where and how it failed, if it did."""
+
+    outcome: Outcome
+    seconds: float = 0.0
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCase:
+    """A case with the `outcomes` of local evaluators, by their names.
+
+    With redaction, `seen` is the case as those saw it, `masked` as all others may see it, and `redacted` counts the
+    distinct values of each kind. Without, both are None: it is the case itself.
+    """
+
+    outcomes: Mapping[str, LocalOutcome] = field(default_factory=dict)
+    seen: Case | None = None
+    masked: Case | None = None
+    redacted: Mapping[str, int] = field(default_factory=dict)
+
+
+class RequestsRead(NamedTuple):
+    """The requests of a trace or a row, each with its local evaluation."""
+
+    found: TraceReading
+    local: tuple[LocalCase, ...]
+
+
+class ReadFault(NamedTuple):
+    """Why it could not be read: `too_large`, or else where and how reading failed."""
+
+    too_large: bool = False
+    fault: str = ""
+
+
+ReadResult: TypeAlias = RequestsRead | ReadFault
+
+_NOTHING = LocalCase()
+
+
+class LocalReader:
+    """Reads requests and evaluates them locally, as configured. Stateless; can be sent to another process.
+
+    `evaluators` are all configured ones: the local ones among them are run, those whose sampler looks at the case alone
+    only on the cases that it chooses under `salt`. All others wait until they are asked for.
+    """
+
+    def __init__(
+        self,
+        conventions: Sequence[Convention],
+        settings: ExtractionSettings,
+        evaluators: Sequence[ConfiguredEvaluator] = (),
+        *,
+        salt: str = "",
+        redactor: Redactor | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._read_trace = partial(compose.read, conventions=tuple(conventions), settings=settings)
+        self._settings = settings
+        self._evaluators = {one.evaluator.name: one for one in evaluators if one.evaluator.cost == "local"}
+        self._salt = salt
+        self._redactor = redactor if redactor is not None and redactor.enabled else None
+        self._clock = clock if clock is not None else SystemClock()
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether there is more to do than to read."""
+        return bool(self._evaluators) or self._redactor is not None
+
+    def read(self, complete: Complete) -> ReadResult:
+        """Read a trace or a row, and evaluate its requests."""
+        try:
+            found = complete.read(self._read_trace, self._settings)
+            return RequestsRead(found, tuple(self._local(one.case, one.status) for one in found.readings))
+        except TooLarge:
+            return ReadFault(too_large=True)
+        except Exception as error:  # noqa: BLE001 - one request that cannot be read must not stop the others
+            return ReadFault(fault=described(error))
+
+    def evaluate(self, case: Case, evaluator: str) -> LocalOutcome:
+        """Run one local evaluator, by its name, on a case as it was read."""
+        return self._evaluated(case, (self._evaluators[evaluator],)).outcomes[evaluator]
+
+    def warm_up(self) -> None:
+        """Do everything once, so that what is loaded at the first use is loaded."""
+        case = Case.from_texts("Is it so?", "Yes, it is so.", ["It is so."])
+        self._evaluated(case, tuple(self._evaluators.values()))
+
+    def _local(self, case: Case, status: ReadingStatus) -> LocalCase:
+        return self._evaluated(case, None) if status is ReadingStatus.READY and self.evaluates else _NOTHING
+
+    def _evaluated(self, case: Case, evaluators: Sequence[ConfiguredEvaluator] | None) -> LocalCase:
+        """Evaluate by `evaluators`; by default by all that surely choose the case."""
+        redacted = self._redactor.redact(case) if self._redactor is not None else None
+        seen = redacted.seen if redacted is not None else case
+        if evaluators is None:
+            evaluators = [one for one in self._evaluators.values() if self._chooses(one, seen)]
+        outcomes = {one.evaluator.name: evaluate_local(one.evaluator, seen, self._clock) for one in evaluators}
+        if redacted is None:
+            return LocalCase(outcomes)
+        return LocalCase(_masked(outcomes, redacted), seen, redacted.case, redacted.found)
+
+    def _chooses(self, one: ConfiguredEvaluator, case: Case) -> bool:
+        if not isinstance(one.sampler, FixedSampler):
+            return False
+        return consistent_sampling.chosen(case.request_id, self._salt, one.sampler.probability(case))
+
+
+def _masked(outcomes: Mapping[str, LocalOutcome], redacted: Redacted) -> dict[str, LocalOutcome]:
+    return {name: one._replace(outcome=redacted.masked(one.outcome)) for name, one in outcomes.items()}
+
+
+def evaluate_local(evaluator: Evaluator, case: Case, clock: Clock) -> LocalOutcome:
+    """Run a local evaluator if it applies to the case. A fault in it is an outcome too."""
+    began = clock.monotonic()
+    lacks = skip_reason(evaluator, case)
+    if lacks is not None:
+        return LocalOutcome(Skipped(lacks), clock.monotonic() - began)
+    try:
+        outcome, fault = on_scale(evaluator, run_local(evaluator, case)), ""
+    except Exception as error:  # noqa: BLE001 - an evaluator may fail in any way; what it says may quote the case
+        outcome, fault = Unscored(UnscoredReason.ERROR, type(error).__name__), described(error)
+    return LocalOutcome(outcome, clock.monotonic() - began, fault)
+
+
+def skip_reason(evaluator: Evaluator, case: Case) -> SkippedReason | None:
+    """Return why the evaluator does not apply to the case; None if it does."""
+    needs = evaluator.needs
+    if "context" in needs and (lacking := without_context(case)) is not None:
+        return lacking
+    if "history" in needs and not case.request.history:
+        return SkippedReason.NO_HISTORY
+    if "reference" in needs and case.expected_response is None and case.expected_retrieved_context is None:
+        return SkippedReason.NO_REFERENCE
+    return None
+
+
+def on_scale(evaluator: Evaluator, outcome: Outcome) -> Outcome:
+    """Refuse a score that is not on its scale: it would distort every rate.
+
+    Raises `TypeError` for anything else than an outcome, such as the None of an evaluator that forgets to return.
+    """
+    if not isinstance(outcome, Score | Skipped | Unscored):
+        raise TypeError(f"{evaluator.name} returned {type(outcome).__name__}, which is no outcome")
+    if isinstance(outcome, Score) and not evaluator.scale.holds(outcome.value):
+        low, high = evaluator.scale.lowest, evaluator.scale.highest
+        return Unscored(UnscoredReason.OUT_OF_RANGE, f"{outcome.value} is not on the scale from {low:g} to {high:g}")
+    return outcome
+
+
+def run_local(evaluator: Evaluator, case: Case) -> Outcome:
+    """Run a local evaluator. It never waits, so its coroutine ends at the first step, in any thread.
+
+    Raises `RuntimeError` if it does wait.
+    """
+    steps = evaluator.evaluate(case, None)
+    try:
+        steps.send(None)
+    except StopIteration as end:
+        outcome: Outcome = end.value
+        return outcome
+    steps.close()
+    raise RuntimeError(f"the local evaluator {evaluator.name} must not wait; declare cost = 'judge'")
+
+
+def described(error: BaseException) -> str:
+    """Return the type of an error and the line that raised it. Never its text, which may quote the traffic."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    place = f" at {Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno}" if at is not None else ""
+    return f"{type(error).__name__}{place}"

@@ -1,0 +1,143 @@
+"""A worker process: reads what comes through its pipe, one request after the other, and answers in that order.
+
+Its standard input and output are the pipe: frames of four bytes of length and a pickle. It ends when the pipe does, so
+none outlives its parent. The system ends it when one request takes too long (SIGPROF after so much processor time,
+SIGALRM after so much time of the clock), whatever it hangs in, and where that was is written to a file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import os
+import pickle
+import signal
+import struct
+import sys
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple
+
+from monitor.clock import SystemClock
+from monitor.model.case import Case
+from monitor.pipeline.complete import Complete
+from monitor.pipeline.local_evaluation import LocalReader
+from monitor.telemetry import logs
+
+LENGTH: Final = struct.Struct("!I")
+"""What each frame begins with: the length of the rest, in bytes."""
+READY: Final = "ready"
+"""The first answer of a worker."""
+SLOWER: Final = 6
+"""How many times as much time of the clock as of the processor one request may take: machines can be busy."""
+
+_STATM: Final = Path("/proc/self/statm")
+_SCORE: Final = Path("/proc/self/oom_score_adj")
+_FIRST_TO_GO: Final = "500"
+_MORE_MEMORY: Final = 256 * 1024 * 1024
+_LOOK_EVERY: Final = 64  # requests; and after each large one
+_LARGE: Final = 1024 * 1024
+
+
+class Assignment(NamedTuple):
+    """The first frame to a worker. `time_limit` is in seconds of processor time for one request."""
+
+    reader: LocalReader
+    time_limit: float
+    log_level: str
+
+
+def frame(content: object) -> bytes:
+    """Return an object as a frame. Raises `pickle.PicklingError`, `TypeError` or `AttributeError`."""
+    encoded = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+    return LENGTH.pack(len(encoded)) + encoded
+
+
+def _next(pipe: BinaryIO) -> bytes | None:
+    head = pipe.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    content = pipe.read(LENGTH.unpack(head)[0])
+    return content if len(content) == LENGTH.unpack(head)[0] else None
+
+
+def _object(content: bytes) -> Any:
+    return pickle.loads(content)  # noqa: S301 - the pipe comes from the process that started this one
+
+
+def _pipe() -> tuple[BinaryIO, BinaryIO]:
+    """Return both ends of the pipe. What a plug-in reads or prints is no part of it."""
+    taken, given = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb", buffering=0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return taken, given
+
+
+def _write(pipe: BinaryIO, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[pipe.write(view) :]
+
+
+def _limit(seconds: float) -> None:
+    """End this process when so much processor time is used, or six times as much time has gone by; 0: never."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds * SLOWER)
+
+
+def _memory() -> int:
+    """Return the resident bytes of this process; 0 where the system does not tell."""
+    try:
+        return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _prepare(notes: int) -> None:
+    for ignored in (signal.SIGINT, signal.SIGTERM):  # for the whole group: the parent decides when this one ends
+        signal.signal(ignored, signal.SIG_IGN)
+    faulthandler.enable(notes, all_threads=False)
+    for ending in (signal.SIGPROF, signal.SIGALRM):
+        faulthandler.register(ending, notes, all_threads=False, chain=True)
+    with contextlib.suppress(OSError):
+        _SCORE.write_text(_FIRST_TO_GO)  # if memory runs out, the system ends a worker rather than the receivers
+
+
+def main() -> None:
+    """Work until the pipe ends. The argument is the descriptor of the file for where this process was ended."""
+    with contextlib.suppress(BrokenPipeError):
+        _work(int(sys.argv[1]))
+    os._exit(0)  # nothing here is worth the time that finalizers take
+
+
+def _work(notes: int) -> None:
+    _prepare(notes)
+    taken, given = _pipe()
+    first = _next(taken)
+    if first is None:
+        return
+    task: Assignment = _object(first)
+    logs.configure(task.log_level)
+    with contextlib.suppress(Exception):
+        task.reader.warm_up()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    clock, most, count = SystemClock(), _memory() + _MORE_MEMORY, 0
+    _write(given, frame(READY))
+    while (content := _next(taken)) is not None:
+        began = clock.monotonic()
+        _limit(task.time_limit)
+        result = _result(task.reader, _object(content))
+        answer = frame((result, clock.monotonic() - began))
+        _limit(0)
+        _write(given, answer)
+        count += 1
+        if (count % _LOOK_EVERY == 0 or len(content) > _LARGE) and _memory() > most:
+            return  # what it holds on to is given back by a new one
+
+
+def _result(reader: LocalReader, asked: Complete | tuple[Case, str]) -> object:
+    return reader.read(asked) if isinstance(asked, Complete) else reader.evaluate(*asked)

@@ -1,0 +1,53 @@
+"""Evaluators of a plug-in, which every process of a monitor finds: its workers too."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_CODE = """
+import os
+import signal
+import time
+from typing import ClassVar
+
+from monitor.plugins import DefectRule, Evaluator, Level, Scale, Score
+
+
+class Sensitive(Evaluator):
+    '''Does to its process what an answer asks for.'''
+
+    name: ClassVar[str] = "sensitive"
+    version: ClassVar[str] = "1"
+    scale: ClassVar[Scale] = Scale.share(bad=0.0, good=0.5)
+    default_defect: ClassVar[DefectRule] = DefectRule("below", 0.5)
+
+    async def evaluate(self, case, judge):
+        if "LOOP-IN-PYTHON" in case.response:
+            while True:
+                pass
+        if "LOOP-IN-C" in case.response:
+            sum(range(10**15))
+        if "SLEEP" in case.response:
+            time.sleep(10**6)
+        if "EXIT" in case.response:
+            os._exit(9)
+        if "KILL" in case.response:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if "RAISE" in case.response:
+            raise RuntimeError(f"the answer was {case.response}")
+        print("something on standard output")
+        return Score(1.0, f"in process {os.getpid()}")
+"""
+
+
+def install(folder: Path) -> dict[str, str]:
+    """Install the evaluator `sensitive` in `folder`; returns the environment in which it is found."""
+    folder.mkdir(parents=True)
+    (folder / "sensitive_plugin.py").write_text(_CODE)
+    information = folder / "sensitive_plugin-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: sensitive-plugin\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[rag_monitor.evaluators]\nsensitive = sensitive_plugin:Sensitive\n")
+    path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": path}
