@@ -2,12 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test check lock bench kafka dashboards clean
+.PHONY: help demo test check audit sbom faults lock bench kafka dashboards clean
 
 help:
 	@echo "make demo        start the monitor on recorded traffic and watch it raise an alert"
 	@echo "make test        run the whole test suite"
 	@echo "make check       format, lint, types, import order"
+	@echo "make audit       look up the locked dependencies in the database of known vulnerabilities"
+	@echo "make sbom        write dist/rag-monitor.cdx.json, the bill of materials (CycloneDX)"
+	@echo "make faults      run the fault tests and print what they reached"
 	@echo "make bench       measure the cost of receiving"
 	@echo "make kafka       start an Apache Kafka with demo topics (needs java and mvn)"
 	@echo "make dashboards  regenerate the Grafana dashboards and the generated files in deploy/"
@@ -24,6 +27,15 @@ check: .venv/.ready-tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+audit: .venv-audit/.ready
+	@.venv-audit/bin/python -m tests.supply_chain audit
+
+sbom: .venv-audit/.ready
+	@.venv-audit/bin/python -m tests.supply_chain sbom dist/rag-monitor.cdx.json
+
+faults: .venv/.ready-tests
+	@$(BIN)/python -m tests.faults
 
 bench: .venv/.ready-tests
 	$(BIN)/python -m benchmarks.ingest
@@ -47,13 +59,20 @@ dashboards: .venv/.ready-tests
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.lock
 	@touch $@
 
+# The tools of the audit have no place beside what they look at.
+.venv-audit/.ready: .venv/.ready-tests tests/audit.txt
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-audit
+	@$(BIN)/uv pip install --quiet --python .venv-audit/bin/python --require-hashes -r tests/audit.txt
+	@touch $@
+
 UV_LOCK := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -q
 
 lock: .venv/.ready-tests
 	$(UV_LOCK) pyproject.toml --extra notify --group build -o requirements.lock
 	$(UV_LOCK) --group test -c requirements.lock -o tests/requirements.lock
+	$(UV_LOCK) tests/audit.in -o tests/audit.txt
 	$(UV_LOCK) tests/backends/phoenix.in -o tests/backends/phoenix.txt
 	$(UV_LOCK) tests/backends/mlflow.in -o tests/backends/mlflow.txt
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-audit .mypy_cache .ruff_cache .hypothesis

@@ -46,7 +46,7 @@ def test_every_series_of_an_app_is_there_at_zero_before_its_first_verdict_and_af
         assert not any(values)
         return len(values)
 
-    with MonitorProcess(tmp_path, {"assembly": {"grace_period": "2s"}}) as monitor:
+    with MonitorProcess(tmp_path, {"assembly": {"grace_period": "8s"}}) as monitor:
         service = RagService.over_http(monitor.http)
         service.ask()
         service.flush()

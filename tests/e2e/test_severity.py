@@ -84,10 +84,12 @@ def test_one_evaluator_warns_at_a_low_level_and_pages_at_a_high_one(tmp_path: Pa
                 ("low or higher", 42),
                 ("high", 12),
             ]
-            answers = json.loads(
-                monitor.get("/api/v1/answers?evaluator=violence&defect_rule=low%20or%20higher&outcome=score&limit=200")
-            )
-            assert sum(1 + one["duplicates"] for one in answers["answers"]) == 42
+            where = "/api/v1/answers?evaluator=violence&defect_rule=low%20or%20higher&outcome=score&limit=200"
+
+            def listed() -> bool:
+                return sum(1 + one["duplicates"] for one in json.loads(monitor.get(where))["answers"]) == 42
+
+            wait_until(listed, 20, "all defects in the list of answers")
             shown = monitor.get("/")
             assert "level high (6 or more)" in shown
             assert monitor.total("ragmonitor_rule_evaluations_total", defect_rule="high", defect="true") == 12

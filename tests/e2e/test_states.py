@@ -253,7 +253,8 @@ def test_a_judge_whose_words_and_scores_disagree_is_counted_and_its_scores_stand
         ask(monitor, 0, 3)
         judged = {"evaluator": "relevance", "defect": "true"}
         wait_until(lambda: monitor.total("ragmonitor_evaluations_total", **judged) == 3, 40, "the verdicts")
-        assert monitor.total("ragmonitor_contradictions_total", evaluator="relevance", counted="defect") == 3
+        counted = {"evaluator": "relevance", "counted": "defect"}
+        wait_until(lambda: monitor.total("ragmonitor_contradictions_total", **counted) == 3, 20, "the contradictions")
         assert monitor.total("ragmonitor_contradictions_total", counted="passed") == 0
         answers = json.loads(monitor.get("/api/v1/answers"))["answers"]
         assert all(one["contradicts"] for found in answers for one in found["results"])

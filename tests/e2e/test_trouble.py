@@ -85,11 +85,11 @@ def test_what_waits_for_the_judge_when_the_monitor_stops_is_judged_after_the_res
 def test_a_full_spool_is_answered_with_503_and_taken_up_again_when_there_is_room(tmp_path, llm):
     llm.always(hang())
     config = {**judged_by(llm), "storage": {"path": str(tmp_path / "state"), "max_size": "1MiB"}}
-    config["assembly"] = {"grace_period": "1s", "idle_timeout": "1s"}
+    config["assembly"] = {"grace_period": "3s", "idle_timeout": "3s"}  # longer than six requests take
     with MonitorProcess(tmp_path, config) as monitor:
         answers = []
         for number in range(1, 200):
-            answers.append(monitor.post(bare_trace(number, padding=20_000)))
+            answers.append(monitor.post(bare_trace(number, padding=200_000)))
             if answers[-1] != 200:
                 break
         assert answers[-1] == 503

@@ -20,7 +20,7 @@ from tests.support.fed import LOCAL, Fed, unfinished_trace
 from tests.support.kafka import Broker
 from tests.support.kafka_traces import Traffic
 from tests.support.llm import LLMServer
-from tests.support.prometheus import get_json, prometheus
+from tests.support.prometheus import await_scrapes, get_json, prometheus
 from tests.support.tools import wait_until
 
 VALUES = {
@@ -62,7 +62,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory, kafka: Broker) -> Iterator
                     traffic.poison("boards.spans")
                     fed.round(prompt=prompt)
                     wait_until(lambda: monitor.total("ragmonitor_evaluations_pending") == 0, 30, "all verdicts")
-                    time.sleep(1.2)  # a scrape in between: what is there at the first one, `increase` cannot see
+                    await_scrapes(address)  # what is there at the first one, `increase` cannot see
                 wait_until(lambda: monitor.total("ragmonitor_canary_runs_total") > 0, 60, "a canary run to compare")
                 firing = f'{address}/api/v1/query?query=ALERTS{{alertname="RagDefectRateHigh"}}'
                 wait_until(lambda: get_json(firing)["data"]["result"], 30, "an alert")
@@ -71,7 +71,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory, kafka: Broker) -> Iterator
                 traffic.flush()
                 oldest = "ragmonitor_consumer_oldest_pending_timestamp_seconds"
                 wait_until(lambda: monitor.total(oldest) > 0, 30, "what waits in Kafka")
-                time.sleep(3.0)
+                await_scrapes(address, 4)
                 yield Watched(address, fed)
 
 

@@ -76,7 +76,7 @@ def test_an_evaluation_event_of_another_tool_is_a_verdict_on_the_app_that_answer
     assert local.total("ragmonitor_evaluation_weight_total", **labels) == 1
     assert local.total("ragmonitor_evaluator_info", evaluator="tone", source="gen_ai_events") == 1
     assert local.total("ragmonitor_evaluator_info", evaluator="overlap_groundedness", source="own") == 1
-    assert "rude" in local.get(f"/case/{trace_id}")
+    wait_until(lambda: "rude" in local.get(f"/case/{trace_id}"), 20, "the verdict on the page")
     assert_balanced(local.samples())
 
 
@@ -115,7 +115,7 @@ def test_feedback_is_counted_once_however_often_it_is_sent(local: MonitorProcess
         == 1
     )
     assert local.total("ragmonitor_feedback_agreement_total") == 1
-    assert "That is out of date." in local.get(f"/case/{trace_id}")
+    wait_until(lambda: "That is out of date." in local.get(f"/case/{trace_id}"), 20, "the comment on the page")
 
 
 def test_feedback_that_cannot_be_read_is_refused_with_what_is_allowed(local: MonitorProcess) -> None:
@@ -176,7 +176,8 @@ def test_a_dislike_that_comes_before_the_draw_raises_the_probability_and_lowers_
     service.close()
     wait_until(lambda: judging.total("ragmonitor_traces_total", app="shop") == 1, 20, "the end of the trace")
     assert judging.total("ragmonitor_feedback_boosted_cases_total", app="shop") == 1
-    assert judging.total("ragmonitor_evaluation_weight_total", evaluator="user_feedback", defect="true") == 1
+    said = {"evaluator": "user_feedback", "defect": "true"}
+    wait_until(lambda: judging.total("ragmonitor_evaluation_weight_total", **said) == 1, 20, "the user's word")
     wait_until(lambda: judging.total("ragmonitor_evaluations_total", evaluator="groundedness") == 1, 60, "a verdict")
     assert judging.total("ragmonitor_evaluation_weight_total", evaluator="groundedness") == 1
 
@@ -190,5 +191,5 @@ def test_feedback_that_was_answered_with_200_survives_a_crash(tmp_path: Path) ->
         scored = "ragmonitor_external_scores_total"
         wait_until(lambda: monitor.total(scored, outcome="scored") == 200, 20, "the feedback of the last process")
         wait_until(lambda: monitor.total("ragmonitor_spool_records") == 0, 20, "the spool to be empty")
-        page = [monitor.get(f"/case/r{number}") for number in (0, 199)]
-    assert all("user_feedback" in one for one in page)
+        for number in (0, 199):
+            wait_until(lambda at=number: "user_feedback" in monitor.get(f"/case/r{at}"), 20, "the feedback on the page")

@@ -15,7 +15,7 @@ from typer.testing import Result
 from monitor.storage.history.reader import HistoryReader
 from tests.support.command import command
 from tests.support.monitor import MonitorProcess
-from tests.support.prometheus import get_json, prometheus
+from tests.support.prometheus import await_scrapes, get_json, prometheus
 from tests.support.service import BAD, CONTEXT, GOOD
 from tests.support.tools import free_port, wait_until
 
@@ -179,7 +179,7 @@ def test_prometheus_says_the_same_as_the_history(tmp_path: Path) -> None:
                 return found and float(found[0]["value"][1]) == number
 
             wait_until(scraped, 60, "a scrape of all verdicts")
-            time.sleep(2)  # and another
+            await_scrapes(address)
 
         send(monitor, "shop", "1.9", 1, 1)  # what a series begins with, `increase` does not see
         send(monitor, "shop", "2.0", 1, 1)

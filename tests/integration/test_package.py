@@ -21,6 +21,7 @@ from typing import NamedTuple
 import pytest
 
 from monitor import __version__
+from tests.supply_chain import unexpected
 from tests.support import cache
 from tests.support.tools import wait_until
 
@@ -205,6 +206,21 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(built):
     information = f"rag_monitor-{__version__}.dist-info/"
     assert all(name.startswith((shared, information)) for name in rest), "nothing else lands in site-packages"
     assert f"{information}licenses/LICENSE" in rest
+
+
+def test_the_wheel_and_the_source_distribution_hold_the_same_bytes(built):
+    with zipfile.ZipFile(built.wheel) as wheel:
+        installed = {name: wheel.read(name) for name in wheel.namelist() if name.startswith("monitor/")}
+    top = f"rag_monitor-{__version__}/"
+    with tarfile.open(built.sdist) as archive:
+        files = [one for one in archive.getmembers() if one.isfile() and one.name.startswith(f"{top}monitor/")]
+        assert {one.name.removeprefix(top): archive.extractfile(one).read() for one in files} == installed
+    assert not [name for name in installed if name.endswith((".pth", ".so"))]
+
+
+def test_nothing_that_the_lock_installs_runs_at_the_start_of_python(python):
+    (folder,) = python.parent.parent.glob("lib/python*/site-packages")
+    assert unexpected(folder) == {}
 
 
 def test_its_metadata_say_version_licence_extras_and_types(built):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
             path = folder / "results.jsonl"
             wait_until(lambda: path.exists() and len(path.read_text().splitlines()) == 3, 30, "three results")
             wait_until(lambda: otel.asked and langfuse.asked, 30, "the sinks")
-            time.sleep(1.0)  # what is settled leaves the spool within half a second
+            wait_until(lambda: not _unmasked(folder / "state"), 30, "the end of what is settled in the spool")
             out["metrics"] = monitor.get("/metrics").encode()
             out["page"] = b"".join(
                 monitor.get(at).encode()
@@ -67,6 +66,11 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         if path.is_file() and path.name != "config.yaml":
             out[path.name] = path.read_bytes()
     return out
+
+
+def _unmasked(folder: Path) -> bool:
+    contents = [path.read_bytes() for path in folder.iterdir() if path.is_file()]
+    return any(value.encode() in content for value in VALUES for content in contents)
 
 
 def test_nothing_of_it_is_left_anywhere(ran: dict[str, bytes]) -> None:

@@ -28,6 +28,18 @@ def get_json(url: str, **query: str) -> Any:
         return json.load(answer)
 
 
+def await_scrapes(address: str, number: int = 2) -> None:
+    """Wait until the Prometheus at `address` has scraped each of its targets `number` times more."""
+
+    def scrapes() -> dict[str, float]:
+        found = get_json(f"{address}/api/v1/query", query="timestamp(up)")["data"]["result"]
+        return {one["metric"]["instance"]: float(one["value"][1]) for one in found}
+
+    for _ in range(number):
+        before = scrapes()
+        wait_until(lambda: all(at > before.get(one, 0) for one, at in scrapes().items()), 30, "a scrape")  # noqa: B023
+
+
 def promtool(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run promtool; the caller looks at the exit status."""
     command = [require("promtool", "prometheus"), *map(str, arguments)]
