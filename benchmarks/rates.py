@@ -26,7 +26,7 @@ from benchmarks.intervals import Boosted, boosted_coverage, corrected, power, un
 from benchmarks.scenarios import MONTH, SCENARIOS, SETTLED_DAYS, Month, delay, month
 from monitor.alerts.policy import DEFAULT_WINDOWS
 from monitor.alerts.threshold import Z_OVER
-from monitor.statistics.power import LOOKS_A_DAY, High, Noticed, episodes, high_delay, stream
+from monitor.statistics.power import High, Noticed, high_alarms, high_delay
 from monitor.statistics.rates import judged_to_tell
 
 AUROCS = (0.8, 0.95)
@@ -72,12 +72,10 @@ def default_rule() -> High:
     return High([(one.window, one.z) for one in DEFAULT_WINDOWS], THRESHOLD, Z_OVER)
 
 
-def high_alarms(per_hour: float, months: int, seed: str) -> tuple[float, float]:
+def alarms_of_high(per_hour: float, months: int, seed: str) -> tuple[float, float]:
     """False alarms in 30 days at the base rate, and the error of that."""
-    rng, rule, found = random.Random(seed), default_rule(), []
-    for _ in range(months):
-        counts = stream([BASE] * (MONTH + 1) * LOOKS_A_DAY, per_hour * 24 / LOOKS_A_DAY, rng)
-        found.append(episodes([rule.fires(counts, look) for look in range(LOOKS_A_DAY + 1, len(counts) + 1)]))
+    rng, rule = random.Random(seed), default_rule()
+    found = [high_alarms(rule, BASE, per_hour, days=MONTH, rng=rng) for _ in range(months)]
     return fmean(found), stdev(found) / math.sqrt(months)
 
 
@@ -151,7 +149,7 @@ def print_needed(_: Size, parallel: Run) -> None:
 
 def print_high(size: Size, parallel: Run) -> None:
     """False alarms and delays of the level."""
-    alarms = parallel(high_alarms, [(one, size.months, f"high {one}") for one in VOLUMES])
+    alarms = parallel(alarms_of_high, [(one, size.months, f"high {one}") for one in VOLUMES])
     asked = [(one, to) for one in VOLUMES for to in STEPS]
     delays = parallel(high_notices, [(one, to, size.delays * 10, f"notice {one} {to}") for one, to in asked])
     noticed = dict(zip(asked, map(_noticed, delays), strict=True))

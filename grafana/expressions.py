@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from monitor.alerts.prometheus.promql import OF_PAIR, ON_VERSION
+from monitor.alerts.prometheus.promql import BY_EVALUATOR, OF_PAIR
 from monitor.alerts.prometheus.rates import limit_95
 from monitor.statistics.rates import Z_95
 
@@ -152,7 +152,7 @@ class Rate:
         anything.
         """
         return (
-            f"max by (app, evaluator) (\n(\n{expression}\n)\nand {ON_VERSION}\n"
+            f"max by (app, evaluator) (\n(\n{expression}\n)\nand {BY_EVALUATOR.on_version}\n"
             f"topk by (app, evaluator) (1, {self.scored})\n)"
         )
 

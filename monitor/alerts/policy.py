@@ -99,7 +99,7 @@ DEFAULT_WINDOWS = (
     AlertWindow(window=86400.0, z=2.33),
 )
 """Simulated with a rate of 2 % and a threshold of 3 %: 0.3 false alarms in 30 days at 10 scores an hour, fewer at more.
-A rise to 10 % is detected after 7.2, 1.1 and 0.4 hours (median) at 10, 100 and 1000 scores an hour."""
+A rise to 10 % is detected after 6.7, 1.0 and 0.4 hours (median) at 10, 100 and 1000 scores an hour."""
 
 
 class SevereSettings(Component):

@@ -14,18 +14,7 @@ from dataclasses import replace
 from textwrap import indent
 
 from monitor.alerts.policy import Family, Severity
-from monitor.alerts.prometheus.promql import (
-    DEFECT_WORDS,
-    JUDGING,
-    OF_PAIR,
-    ON_VERSION,
-    VERSION,
-    Rule,
-    alert,
-    annotate,
-    lookup,
-    record,
-)
+from monitor.alerts.prometheus.promql import RateSeries, Rule, alert, annotate, lookup, record
 from monitor.alerts.prometheus.rates import defect_session_squares
 from monitor.alerts.rate_names import OWN, rate_alert
 from monitor.alerts.state import DEFECTIVE, AlertStatus, ConditionResult
@@ -85,7 +74,6 @@ def _found(
     return ConditionResult(status, text, min(MARGIN * one.base_rate, 1.0), windows[0], estimate(one.now, usual=usual))
 
 
-Z_NEEDED = "app_evaluator_severity_window:ragmonitor_alert_regression_z:max"
 _FAMILIES = ("evaluations", "evaluation_weight", "defect_weight", "defect_weight_squares")
 _WEEK, _THREE_DAYS = "167h59m", "71h59m"  # 168 and 72 whole hours, also where a range is closed at its older end
 _MISSED, _LOOKED_BACK = 1.5, 300.0
@@ -93,36 +81,39 @@ _MISSED, _LOOKED_BACK = 1.5, 300.0
 _SPREAD_FACTOR = f"{change.BASELINE_DAYS + 1} / {change.BASELINE_DAYS}"
 
 
-def records() -> list[Rule]:
+def records(series: RateSeries) -> list[Rule]:
     """Record the baseline, the spread and the z of every window, then the blocks for later baselines."""
-    longest = WINDOWS[-1]
+    longest, recorded = WINDOWS[-1], series.recorded
     span = format_duration(longest.length)
     rules = [
-        record(f"{VERSION}{family}:increase{span}", f"sum_over_time({VERSION}{family}:increase1h[{_THREE_DAYS}:1h])")
+        record(f"{recorded}{family}:increase{span}", f"sum_over_time({recorded}{family}:increase1h[{_THREE_DAYS}:1h])")
         for family in (*_FAMILIES, "defect_products")
     ]
-    rules.append(defect_session_squares(span))
+    rules.append(defect_session_squares(span, series))
     for gap in sorted({window.gap for window in WINDOWS}):
-        rules += _baseline(gap)
+        rules += _baseline(gap, series)
     for window in WINDOWS:
-        rules += _comparison(window)
+        rules += _comparison(window, series)
     for block in sorted({window.block for window in WINDOWS}):
-        lost = _lost(change.DAYS_LOST if block == DAY else change.HOURS_LOST)
+        lost = _lost(change.DAYS_LOST if block == DAY else change.HOURS_LOST, series)
         span = format_duration(block)
         rules += [
-            record(f"{VERSION}{family}:clean{span}", f"{VERSION}{family}:increase{span}\nunless {ON_VERSION}\n{lost}")
+            record(
+                f"{recorded}{family}:clean{span}",
+                f"{recorded}{family}:increase{span}\nunless {series.on_version}\n{lost}",
+            )
             for family in _FAMILIES
         ]
     return rules
 
 
-def alerts(runbooks: str, interval: float) -> list[Rule]:
+def alerts(runbooks: str, interval: float, series: RateSeries) -> list[Rule]:
     """Make one alert for each severity, with the thresholds that the monitor exports (`ragmonitor_alert_regression_z`).
 
     `interval` is the number of seconds between two evaluations.
     """
-    needed = "max by (app, evaluator, severity, window) (ragmonitor_alert_regression_z)"
-    return [record(Z_NEEDED, needed), *(_regression(severity, runbooks, interval) for severity in reversed(Severity))]
+    needed = record(series.regression_z, series.largest(series.exported("alert_regression_z"), "severity", "window"))
+    return [needed, *(_regression(severity, runbooks, interval, series) for severity in reversed(Severity))]
 
 
 def _base(gap: float) -> str:
@@ -130,46 +121,48 @@ def _base(gap: float) -> str:
     return f"base{change.BASELINE_DAYS}d" + ("" if gap == DAY else f"_{format_duration(gap)}")
 
 
-def _baseline(gap: float) -> list[Rule]:
-    base, offset = _base(gap), format_duration(gap)
-    judged, weight, defects, squares = (f"{VERSION}{family}:{base}" for family in _FAMILIES)
-    pseudo = f"{VERSION}pseudo_defect_weight:{base}"
+def _baseline(gap: float, series: RateSeries) -> list[Rule]:
+    base, offset, recorded = _base(gap), format_duration(gap), series.recorded
+    judged, weight, defects, squares = (f"{recorded}{family}:{base}" for family in _FAMILIES)
+    pseudo = f"{recorded}pseudo_defect_weight:{base}"
     mean = f"{weight} / ({judged} > 0)"
     return [
         *(
-            record(f"{VERSION}{family}:{base}", f"sum_over_time({VERSION}{family}:clean1h[{_WEEK}:1h] offset {offset})")
+            record(
+                f"{recorded}{family}:{base}", f"sum_over_time({recorded}{family}:clean1h[{_WEEK}:1h] offset {offset})"
+            )
             for family in _FAMILIES
         ),
         record(pseudo, f"{squares} / ({defects} > 0) > {mean}\nor\n{mean}"),
-        record(f"{VERSION}defect_ratio:{base}", f"({defects} + {pseudo}) / ({weight} > 0)"),
+        record(f"{recorded}defect_ratio:{base}", f"({defects} + {pseudo}) / ({weight} > 0)"),
         record(
-            f"{VERSION}defect_ratio:{base}_sampling_variance",
+            f"{recorded}defect_ratio:{base}_sampling_variance",
             f"({squares} + {pseudo} ^ 2) / ({defects} + {pseudo}) ^ 2",
         ),
     ]
 
 
-def _comparison(window: ChangeWindow) -> list[Rule]:
-    span, base = format_duration(window.length), _base(window.gap)
-    weight, defects = (f"{VERSION}{family}:increase{span}" for family in _FAMILIES[1:3])
-    ratio, spread = f"{VERSION}defect_ratio:ratio_to_base{span}", f"{VERSION}defect_ratio:spread_variance{span}"
-    b1 = f"{VERSION}defect_session_squares:increase{span} / ({defects} > 0) ^ 2 / 9"
-    b2 = f"({VERSION}defect_ratio:{base}_sampling_variance + {spread} * {_SPREAD_FACTOR}) / 9"
+def _comparison(window: ChangeWindow, series: RateSeries) -> list[Rule]:
+    span, base, recorded = format_duration(window.length), _base(window.gap), series.recorded
+    weight, defects = (f"{recorded}{family}:increase{span}" for family in _FAMILIES[1:3])
+    ratio, spread = f"{recorded}defect_ratio:ratio_to_base{span}", f"{recorded}defect_ratio:spread_variance{span}"
+    b1 = f"{recorded}defect_session_squares:increase{span} / ({defects} > 0) ^ 2 / 9"
+    b2 = f"({recorded}defect_ratio:{base}_sampling_variance + {spread} * {_SPREAD_FACTOR}) / 9"
     return [
-        record(spread, _spread(window)),
-        record(ratio, f"{defects} / ({weight} > 0) / {VERSION}defect_ratio:{base} > 0"),
+        record(spread, _spread(window, series)),
+        record(ratio, f"{defects} / ({weight} > 0) / {recorded}defect_ratio:{base} > 0"),
         record(
-            f"{VERSION}defect_ratio:regression_z{span}",
+            f"{recorded}defect_ratio:regression_z{span}",
             f"((1 - {b1}) * ({ratio} / {MARGIN:g}) ^ (1 / 3) - (1 - {b2}))\n"
             f"/ sqrt({b1} * ({ratio} / {MARGIN:g}) ^ (2 / 3) + {b2})",
         ),
     ]
 
 
-def _spread(window: ChangeWindow) -> str:
+def _spread(window: ChangeWindow, series: RateSeries) -> str:
     """`change.spread` over the clean blocks of a baseline; its lower bound where there are too few."""
-    block = format_duration(window.block)
-    weight, defects, squares = (f"{VERSION}{family}:clean{block}" for family in _FAMILIES[1:])
+    block, recorded = format_duration(window.block), series.recorded
+    weight, defects, squares = (f"{recorded}{family}:clean{block}" for family in _FAMILIES[1:])
 
     def over(function: str, of: str) -> str:
         return f"{function}({of}[{_WEEK}:{block}] offset {format_duration(window.gap)})"
@@ -186,45 +179,48 @@ def _spread(window: ChangeWindow) -> str:
         f"    ) * {count} / ({count} - 1 > 0)\n"
         f"    - {over('sum_over_time', squares)}\n"
         f"  ) / (({some_rate}) ^ 2 * {weights}),\n"
-        f"  {change.FLOOR**2:g}\n)\nor\n{VERSION}evaluation_weight:{_base(window.gap)} * 0 + {change.FLOOR**2:g}"
+        f"  {change.FLOOR**2:g}\n)\nor\n{recorded}evaluation_weight:{_base(window.gap)} * 0 + {change.FLOOR**2:g}"
     )
 
 
-def _lost(limits: tuple[IncidentLimit, ...]) -> str:
-    found = []
+def _lost(limits: tuple[IncidentLimit, ...], series: RateSeries) -> str:
+    found, recorded = [], series.recorded
     for limit in limits:
         span = format_duration(limit.length)
-        z, ratio = f"{VERSION}defect_ratio:regression_z{span}", f"{VERSION}defect_ratio:ratio_to_base{span}"
+        z, ratio = f"{recorded}defect_ratio:regression_z{span}", f"{recorded}defect_ratio:ratio_to_base{span}"
         found.append(f"  ({z} > {limit.z:g} and {ratio} > {limit.ratio:g})")
     return "(\n" + "\n  or\n".join(found) + "\n)"
 
 
-def _regression(severity: Severity, runbooks: str, interval: float) -> Rule:
+def _regression(severity: Severity, runbooks: str, interval: float, series: RateSeries) -> Rule:
     """Fires if any window is clearly above its baseline; the window of three days only while its last day is, too.
 
     An alert that fired at the last evaluation goes on while some window is still rather above (`HELD`). A baseline is
     that of the same version: a new version is silent until it has three days of its own.
     """
-    fires, holds = [], []
+    fires, holds, recorded = [], [], series.recorded
     for window in WINDOWS:
         span = format_duration(window.length)
-        z = f"{VERSION}defect_ratio:regression_z{span}"
-        needed = f'{Z_NEEDED}{{window="{span}",severity="{severity}"}}'
-        lately = f"\n  and {ON_VERSION}\n  {VERSION}defect_ratio:ratio_to_base{format_duration(DAY)} > {MARGIN:g}"
+        z = f"{recorded}defect_ratio:regression_z{span}"
+        needed = f'{series.regression_z}{{window="{span}",severity="{severity}"}}'
+        lately = (
+            f"\n  and {series.on_version}\n  {recorded}defect_ratio:ratio_to_base{format_duration(DAY)} > {MARGIN:g}"
+        )
         also = lately if window.length > DAY else ""
-        fires.append(f"  {z} > {OF_PAIR} {needed}{also}")
+        fires.append(f"  {z} > {series.of_policy} {needed}{also}")
         if change.HELD[window.length] < math.inf:
             holds.append(f"  {z} > {change.HELD[window.length]:g}{also}")
-    firing = f'ALERTS{{alertname="{NAME}",alertstate="firing",severity="{severity}",defect_rule=""}}'
-    before = f"last_over_time({firing}[{format_duration(max(_MISSED * interval, _LOOKED_BACK))}])"
-    days = f"count_over_time({VERSION}evaluation_weight:clean1d[6d23h59m:1d] offset 1d)"
-    hour, day = (_said(window) for window in (HOUR, DAY))
+    before = (
+        f"last_over_time({series.firing(NAME, severity)}[{format_duration(max(_MISSED * interval, _LOOKED_BACK))}])"
+    )
+    days = f"count_over_time({recorded}evaluation_weight:clean1d[6d23h59m:1d] offset 1d)"
+    hour, day = (_said(window, series) for window in (HOUR, DAY))
     description = (
         f"{_more()} than in the"
         f" {change.BASELINE_DAYS} days before ("
-        + lookup(f"{VERSION}defect_ratio:{_base(DAY)}", "humanizePercentage")
+        + lookup(f"{recorded}defect_ratio:{_base(DAY)}", "humanizePercentage")
         + f"): {hour}; {day}."
-        + DEFECT_WORDS
+        + series.defect_words
     )
     return alert(
         NAME,
@@ -232,10 +228,10 @@ def _regression(severity: Severity, runbooks: str, interval: float) -> Rule:
         + "\n  or\n".join(fires)
         + "\n  or\n  (\n"
         + indent("\n  or\n".join(holds), "  ")
-        + f"\n  )\n  and {ON_VERSION}\n  {before}"
-        + f"\n)\nand {ON_VERSION}\n{days} >= {change.CLEAN_DAYS_NEEDED}\n{JUDGING}",
+        + f"\n  )\n  and {series.on_version}\n  {before}"
+        + f"\n)\nand {series.on_version}\n{days} >= {change.CLEAN_DAYS_NEEDED}\n{series.judging}",
         keep_firing_for=HOLD,
-        labels={"severity": severity.value},
+        labels=series.alert_labels({"severity": severity.value}),
         texts=annotate(NAME, SUMMARY, description, runbooks),
     )
 
@@ -250,9 +246,9 @@ def _more() -> str:
     return f"{choices}{{{{ else }}}}{others}{'{{ end }}' * len(OWN)}"
 
 
-def _said(window: float) -> str:
-    span = format_duration(window)
-    rate = lookup(f"{VERSION}defect_ratio:rate{span}", "humanizePercentage")
-    judged = lookup(f"{VERSION}evaluations:increase{span}", 'printf "%.0f"')
-    ratio = lookup(f"{VERSION}defect_ratio:ratio_to_base{span}", 'printf "%.3g"')
+def _said(window: float, series: RateSeries) -> str:
+    span, recorded = format_duration(window), series.recorded
+    rate = lookup(f"{recorded}defect_ratio:rate{span}", "humanizePercentage")
+    judged = lookup(f"{recorded}evaluations:increase{span}", 'printf "%.0f"')
+    ratio = lookup(f"{recorded}defect_ratio:ratio_to_base{span}", 'printf "%.3g"')
     return f"in the last {span} {rate} of {judged} scored, {ratio} times as many"

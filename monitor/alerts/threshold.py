@@ -16,19 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from monitor.alerts.policy import AlertPolicy, AlertWindow, Severity
-from monitor.alerts.prometheus.promql import (
-    BY_VERSION,
-    DEFECT_WORDS,
-    JUDGING,
-    OF_PAIR,
-    ON_VERSION,
-    VERSION,
-    Rule,
-    alert,
-    annotate,
-    lookup,
-    quoted,
-)
+from monitor.alerts.prometheus.promql import DEFECT_RULE, RateSeries, Rule, alert, annotate, lookup, quoted
 from monitor.alerts.rate_names import DEFECT_RATE, RateAlert, rate_alert
 from monitor.alerts.state import DEFECTIVE, AlertStatus, ConditionResult
 from monitor.quantities import format_duration, precise_percent
@@ -110,14 +98,12 @@ def _found(
     return ConditionResult(status, measured, threshold, one.at.window, found)
 
 
-THRESHOLD = "app_evaluator_severity:ragmonitor_alert_threshold_ratio:max"
-
-
 def defect_rate_high(
     policy: AlertPolicy,
     severity: Severity,
     runbooks: str,
     *,
+    series: RateSeries,
     which: str = "",
     labels: Mapping[str, str] | None = None,
     about: RateAlert = DEFECT_RATE,
@@ -125,33 +111,34 @@ def defect_rate_high(
     """Fires if any window is surely above the threshold, unless the shortest is likely below it.
 
     Thresholds are by app and evaluator, so each version has an alert of its own, as long as some process uses it.
-    `which` selects the thresholds; `labels` are added to the alert; `about` names it.
+    `series` says by which defect rules; `which` selects the thresholds; `labels` are added to the alert; `about` names
+    it.
     """
-    windows = policy.by_length
-    threshold = f'{THRESHOLD}{{severity="{severity}"{which}}}'
+    windows, recorded = policy.by_length, series.recorded
+    threshold = f'{series.threshold}{{severity="{severity}"{which}}}'
     span = format_duration(windows[0].window)
     fires = "\n  or\n".join(
-        f'  max {BY_VERSION} ({VERSION}defect_ratio:lower{format_duration(one.window)}{{z="{one.z:g}"}})'
-        f" > {OF_PAIR} {threshold}"
+        f'  max {series.by_version} ({recorded}defect_ratio:lower{format_duration(one.window)}{{z="{one.z:g}"}})'
+        f" > {series.of_policy} {threshold}"
         for one in windows
     )
-    over = f'{VERSION}defect_ratio:upper{span}{{z="{Z_OVER:g}"}} < {OF_PAIR} {threshold}'
+    over = f'{recorded}defect_ratio:upper{span}{{z="{Z_OVER:g}"}} < {series.of_policy} {threshold}'
     description = (
         "At least {{ $value | humanizePercentage }} of the answers from {{ $labels.app }}"
         f" {about.finding(DEFECTIVE, '{{ $labels.evaluator }}')}. The threshold is "
-        + lookup(THRESHOLD, "humanizePercentage", severity)
+        + lookup(series.threshold, "humanizePercentage", severity)
         + f". In the last {span}: "
-        + lookup(f"{VERSION}defect_ratio:rate{span}", "humanizePercentage")
+        + lookup(f"{recorded}defect_ratio:rate{span}", "humanizePercentage")
         + " of "
-        + lookup(f"{VERSION}evaluations:increase{span}", 'printf "%.0f"')
+        + lookup(f"{recorded}evaluations:increase{span}", 'printf "%.0f"')
         + " scored."
-        + (f" {about.advice}" if about.advice else DEFECT_WORDS)
+        + (f" {about.advice}" if about.advice else series.defect_words)
     )
     return alert(
         about.name,
-        expr=f"(\n{fires}\n)\nunless {ON_VERSION}\n{over}\n{JUDGING}",
+        expr=f"(\n{fires}\n)\nunless {series.on_version}\n{over}\n{series.judging}",
         keep_firing_for=policy.resolve_after,
-        labels={"severity": severity.value, **(labels or {})},
+        labels=series.alert_labels({"severity": severity.value, **(labels or {})}),
         texts=annotate(about.name, about.summary, description, runbooks),
     )
 
@@ -160,7 +147,7 @@ def selector(policy: AlertPolicy, policies: Sequence[AlertPolicy]) -> str:
     """Select the thresholds that come from `policy`: of its app, or of all apps without a policy of their own."""
     of = f",evaluator={quoted(policy.evaluator)}"
     if policy.defect is not None:
-        of += f",defect_rule={quoted(policy.defect.name)}"
+        of += f",{DEFECT_RULE}={quoted(policy.defect.name)}"
     if policy.app is not None:
         return f"{of},app={quoted(policy.app)}"
     same = [one for one in policies if (one.evaluator, one.defect) == (policy.evaluator, policy.defect)]
@@ -172,5 +159,5 @@ def stated_labels(policy: AlertPolicy) -> dict[str, str]:
     """Labels that the alert has anyway; written out, they tell rules of the same name apart."""
     stated = {"evaluator": policy.evaluator, **({"app": policy.app} if policy.app is not None else {})}
     if policy.defect is not None:
-        stated["defect_rule"] = policy.defect.name
+        stated[DEFECT_RULE] = policy.defect.name
     return {name: value.replace("{{", '{{ "{{" }}') for name, value in stated.items()}

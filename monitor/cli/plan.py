@@ -31,6 +31,14 @@ def plan(
     scored_per_hour: Annotated[
         str, typer.Option("--scored-per-hour", metavar="N,N", help="Numbers of scored answers to compare.")
     ] = "10,30,100,300,1000",
+    answers_per_session: Annotated[
+        int,
+        typer.Option(
+            "--answers-per-session",
+            metavar="N",
+            help="Scored answers of a conversation, which are bad or good together. 1: independent answers.",
+        ),
+    ] = 1,
     price: Annotated[
         float | None,
         typer.Option("--price-per-evaluation", min=0, help="US dollars. Default: by the price of the judge."),
@@ -64,6 +72,7 @@ def plan(
         threshold=_options.read("--threshold", parse_rate, threshold) if threshold is not None else None,
         evaluator=evaluator,
         defect_rule=defect_rule,
+        per_session=answers_per_session,
     )
     volumes = _options.read("--scored-per-hour", _numbers, scored_per_hour)
     tokens_in, tokens_out = _options.read("--tokens", _two_numbers, tokens)
@@ -99,11 +108,14 @@ def lines(found: Plan) -> Iterator[str]:
     now, then, limit = (percent(one) for one in (question.rate, question.worse, question.threshold))
     yield f"Time to notice that the defect rate has risen from {now} to {then}"
     yield f"One evaluation costs {dollars(found.price.dollars or 0)} ({found.price.source})."
+    if question.per_session > 1:
+        yield f"Answers come in sessions of {question.per_session} that are bad or good together."
     yield ""
-    rules = (f"RagDefectRateHigh, {limit}:", "noticed", "RagDefectRateRegression:", "noticed")
+    rules = (f"RagDefectRateHigh, {limit}:", "noticed", "false alarms", "RagDefectRateRegression:", "noticed")
+    delays = ("half the time within", "in a day")
     heads: list[Sequence[str]] = [
         ("scored", "cost", f"a day's {now}", *rules),
-        ("per hour", "per day", "measured as", "half the time within", "in a day", "half the time within", "in a day"),
+        ("per hour", "per day", "measured as", *delays, "in 30 days", *delays),
     ]
     rows = [
         (
@@ -112,6 +124,7 @@ def lines(found: Plan) -> Iterator[str]:
             f"{percent(one.day_lower)} to {percent(one.day_upper)}",
             "never: not above it" if one.high is None else _delay(one.high, f"longer than {DAYS} d"),
             "-" if one.high is None else f"{one.high.within_a_day:.0%}",
+            f"{one.false_alarms:.2f}",
             _delay(one.regression, "longer than a day"),
             f"{one.regression.within_a_day:.0%}",
         )
@@ -128,10 +141,12 @@ def lines(found: Plan) -> Iterator[str]:
 def _severe_lines(one: SeverePlan) -> Iterator[str]:
     """The false pages of an alert on single severe cases."""
     yield f"RagSevereCase, {one.evaluator}, {one.defect}: false pages in 30 days"
-    each = "Every session with a confirmed case pages"
+    pages = f"No more than {one.accepted:g} are to be expected at any volume"
+    if one.accepted == math.inf:
+        pages = "Every session with a confirmed case pages"
     yield (
-        f"{each if one.accepted == math.inf else f'{one.accepted:g} are accepted'}. A judgement calls"
-        f" {percent(one.error)} of harmless answers severe (assumed); a second one repeats 20, 50 or 80 % of these."
+        f"{pages}. A judgement calls {percent(one.error)} of harmless answers severe (assumed); a second one repeats"
+        " 20, 50 or 80 % of these."
     )
     if one.judged is not None and one.judged < 1:
         yield f"Only judged cases can page: {percent(one.judged)} are, one severe case in {1 / one.judged:,.0f}."

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Final
 
 from monitor.alerts.policy import DEFAULT_WINDOWS, AlertPolicy, policies_for
@@ -19,8 +20,9 @@ from monitor.judge.budget import tariff
 from monitor.operations.progress import NO_PROGRESS, Progress
 from monitor.quantities import format_duration, percent
 from monitor.statistics.change import FAMILIES, HOUR
-from monitor.statistics.power import High, Noticed, high_delay, regression_delay
+from monitor.statistics.power import High, Noticed, high_alarms, high_delay, regression_delay
 from monitor.statistics.rates import Sums, estimate, judged_to_tell
+from monitor.statistics.session_products import LONGEST
 from monitor.statistics.severe_cases import all_wrong, expected_false_pages
 
 DAYS: Final = 7
@@ -33,6 +35,9 @@ REPEATED: Final = (0.2, 0.5, 0.8)
 """How far the errors of a second judgement repeat those of the first: as hoped for of another model, in between, and
 as with the same model in other words."""
 
+MONTHS: Final = 50
+"""The simulated months in which false alarms are counted."""
+
 _RUNS, _SEED = 100, 1
 _HOURS_A_DAY: Final = 24
 _MAX_PER_HOUR: Final = 100_000.0
@@ -42,7 +47,8 @@ _MAX_PER_HOUR: Final = 100_000.0
 class PlanQuestion:
     """Which change is to be noticed, by which alert rules. Rates are shares; windows are (seconds, z), shortest first.
 
-    Raises `ConfigError` unless 0 < rate < worse < 1 and rate < threshold < 1.
+    `per_session` scored answers make a session, and are all bad or all good. Raises `ConfigError` unless
+    0 < rate < worse < 1, rate < threshold < 1, and a session has 1 to `LONGEST` scored answers.
     """
 
     rate: float
@@ -50,8 +56,11 @@ class PlanQuestion:
     threshold: float
     windows: tuple[tuple[float, float], ...]
     family: str
+    per_session: int = 1
 
     def __post_init__(self) -> None:
+        if not 1 <= self.per_session <= LONGEST:
+            raise ConfigError(f"answers_per_session: {self.per_session} is not from 1 to {LONGEST}")
         if not 0 < self.rate < self.worse < 1:
             raise ConfigError(f"worse: {percent(self.worse)} must be above rate ({percent(self.rate)}) and below 100 %")
         if not self.rate < self.threshold < 1:
@@ -87,7 +96,8 @@ class Needed:
 class VolumePlan:
     """What one number of scored answers achieves. `high` is None where the worse rate is not above the threshold.
 
-    `day_lower` and `day_upper` are the 95 % limits of one day's rate.
+    `day_lower` and `day_upper` are the 95 % limits of one day's rate. `false_alarms` are those of the threshold in 30
+    days of a steady rate.
     """
 
     scored_per_hour: float
@@ -95,6 +105,7 @@ class VolumePlan:
     day_lower: float
     day_upper: float
     high: Noticed | None
+    false_alarms: float
     regression: Noticed
 
 
@@ -146,6 +157,7 @@ def question_for(
     threshold: float | None = None,
     evaluator: str | None = None,
     defect_rule: str | None = None,
+    per_session: int = 1,
 ) -> PlanQuestion:
     """Return the question for the alert policy of `evaluator`, or for the default rules.
 
@@ -159,7 +171,8 @@ def question_for(
         threshold = min(policy.thresholds.values(), default=halfway) if policy is not None else halfway
     windows = policy.by_length if policy is not None else DEFAULT_WINDOWS
     family = policy.regression if policy is not None and policy.regression is not None else "default"
-    return PlanQuestion(rate, worse, threshold, tuple((one.window, one.z) for one in windows), str(family))
+    asked = tuple((one.window, one.z) for one in windows)
+    return PlanQuestion(rate, worse, threshold, asked, str(family), per_session)
 
 
 def _policy(config: Config, evaluator: str, defect_rule: str | None) -> AlertPolicy | None:
@@ -212,6 +225,8 @@ def simulate(
 ) -> Plan:
     """Simulate both alert rules a hundred times for each number of scored answers an hour, all of equal weight.
 
+    Also simulates `MONTHS` steady months, for false alarms.
+
     The same question gives the same figures. Raises `ConfigError` for a number that is not above 0 or beyond 100,000.
     """
     for one in scored_per_hour:
@@ -255,10 +270,13 @@ def severe_plans(
 
 
 def needed(question: PlanQuestion, price: EvaluationPrice) -> tuple[Needed, ...]:
-    """Return for each window how many answers must be scored; none where the worse rate is not above the threshold."""
+    """Return for each window how many answers must be scored; none where the worse rate is not above the threshold.
+
+    Where answers of a session agree, it takes so many sessions.
+    """
     found = []
     for seconds, z in question.windows if question.worse > question.threshold else ():
-        scored = judged_to_tell(question.threshold, question.worse, z)
+        scored = judged_to_tell(question.threshold, question.worse, z) * question.per_session
         per_hour = scored / (seconds / HOUR)
         found.append(Needed(format_duration(seconds), scored, per_hour, price.a_day(per_hour)))
     return tuple(found)
@@ -266,13 +284,17 @@ def needed(question: PlanQuestion, price: EvaluationPrice) -> tuple[Needed, ...]
 
 def _volume(question: PlanQuestion, per_hour: float, price: EvaluationPrice) -> VolumePlan:
     rng = random.Random(_SEED)
-    rule = High(question.windows, question.threshold, Z_OVER)
+    size = question.per_session
+    rule = High(question.windows, question.threshold, Z_OVER, size)
     high = None
     if question.worse > question.threshold:
         high = high_delay(rule, question.rate, question.worse, per_hour, runs=_RUNS, days=DAYS, rng=rng)
-    family = FAMILIES[question.family]
-    regression = regression_delay(family, question.rate, question.worse, per_hour, runs=_RUNS, rng=rng)
-    scored = max(round(per_hour * _HOURS_A_DAY), 1)
-    day = estimate(Sums.counted(scored, round(scored * question.rate)))
+    regression = regression_delay(
+        FAMILIES[question.family], question.rate, question.worse, per_hour, runs=_RUNS, rng=rng, per_session=size
+    )
+    months = [high_alarms(rule, question.rate, per_hour, days=30, rng=rng) for _ in range(MONTHS)]
+    sessions = max(round(per_hour * _HOURS_A_DAY / size), 1)
+    bad = max(round(sessions * question.rate), 1)
+    day = estimate(Sums.counted(sessions * size, bad * size, size))
     assert day is not None  # noqa: S101 - at least one is scored
-    return VolumePlan(per_hour, price.a_day(per_hour), day.lower, day.upper, high, regression)
+    return VolumePlan(per_hour, price.a_day(per_hour), day.lower, day.upper, high, fmean(months), regression)

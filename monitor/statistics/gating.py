@@ -107,8 +107,8 @@ def ratio(now: Sums, base: Base) -> tuple[float, float, float] | None:
 
 def _solved(now: Sums, old: Sums, spread: float, side: int) -> float:
     """Solve Paulson's z = `side` * 1.96 for the ratio: a quadratic equation."""
-    b1 = now.defect_weight_squares / now.defect_weight**2 / 9
-    b2 = (old.defect_weight_squares / old.defect_weight**2 + spread) / 9
+    b1 = now.defect_session_squares / now.defect_weight**2 / 9
+    b2 = (old.defect_session_squares / old.defect_weight**2 + spread) / 9
     a, c, d = (1 - b1) ** 2 - Z_95**2 * b1, (1 - b1) * (1 - b2), (1 - b2) ** 2 - Z_95**2 * b2
     root = c * c - a * d
     if b2 >= 1 or root < 0 or a <= 0:
@@ -124,15 +124,16 @@ def _times(now: Sums, old: Sums) -> float:
 
 
 def _one_more(sums: Sums) -> Sums:
-    """Add a pseudo defect that weighs as much as answers and defects do."""
-    pseudo = sums.weight / sums.judged
+    """Add a pseudo defect that weighs as much as answers, defects and their sessions do."""
+    squares, pseudo = sums.defect_session_squares, sums.weight / sums.judged
     if sums.defects:
-        pseudo = max(pseudo, sums.defect_weight_squares / sums.defect_weight)
+        pseudo = max(pseudo, squares / sums.defect_weight)
     return replace(
         sums,
         defects=sums.defects + 1,
         defect_weight=sums.defect_weight + pseudo,
         defect_weight_squares=sums.defect_weight_squares + pseudo**2,
+        defect_products=squares + pseudo**2,
     )
 
 

@@ -1,7 +1,8 @@
 """Simulates how soon the alert rules detect a worse rate, and how often they are wrong; there is no formula for it.
 
 The rules are evaluated every five minutes over answers scored at random times, all with the same weight. `High` does
-with counts what the engine does with sums; a test compares them.
+with counts what the engine does with sums; a test compares them. Answers may come in sessions that are wholly bad or
+wholly good, the worst case: then all counts are of sessions, and `per_session` says how many answers each has.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Noticed:
 
 
 class SimulatedCounts:
-    """Scored and defective answers of a simulated stream, cumulative by evaluation."""
+    """Scored and defective answers, or sessions, of a simulated stream, cumulative by evaluation."""
 
     def __init__(self, parts: Sequence[tuple[int, int]]) -> None:
         self._good = list(accumulate((good for good, _ in parts), initial=0))
@@ -53,9 +54,12 @@ class High:
     `windows` are (seconds, z), the shortest first. `z_over` is the certainty at which the shortest resolves the alert.
     """
 
-    def __init__(self, windows: Sequence[tuple[float, float]], threshold: float, z_over: float) -> None:
+    def __init__(
+        self, windows: Sequence[tuple[float, float]], threshold: float, z_over: float, per_session: int = 1
+    ) -> None:
         self.windows = tuple(windows)
         self.threshold = threshold
+        self.per_session = per_session
         self._z_over = z_over
         self._fewest: dict[tuple[int, float], int] = {}
         self._most: dict[int, int] = {}
@@ -88,22 +92,26 @@ class High:
         return known
 
     def _lower(self, judged: int, defects: int, z: float) -> bool:
-        found = estimate(Sums.counted(judged, defects), z)
+        found = estimate(_sums(judged, defects, self.per_session), z)
         return found is not None and found.lower > self.threshold
 
     def _upper(self, judged: int, defects: int) -> bool:
-        found = estimate(Sums.counted(judged, defects), self._z_over)
+        found = estimate(_sums(judged, defects, self.per_session), self._z_over)
         return found is not None and found.upper >= self.threshold
 
 
 class Regression:
     """`RagDefectRateRegression` of one family, against a week with a steady rate."""
 
-    def __init__(self, family: Mapping[float, float], hours: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, family: Mapping[float, float], hours: Sequence[tuple[int, int]], per_session: int = 1) -> None:
         self._family = family
-        base = _added(hours)
+        self._per_session = per_session
+        base = _added(hours, per_session)
         self._baselines = {
-            window.length: (base, spread([_added(block) for block in _blocks(hours, round(window.block / HOUR))]))
+            window.length: (
+                base,
+                spread([_added(block, per_session) for block in _blocks(hours, round(window.block / HOUR))]),
+            )
             for window in WINDOWS
         }
 
@@ -113,14 +121,15 @@ class Regression:
         for window in WINDOWS:
             judged, defects = counts.window(window.length, look)
             if judged:
-                found = change(Sums.counted(judged, defects), *self._baselines[window.length])
+                now = _sums(judged, defects, self._per_session)
+                found = change(now, *self._baselines[window.length])
                 if found is not None:
                     changes[window.length] = found
         return bool(fired(changes, self._family))
 
 
 def stream(rates: Sequence[float], judged_per_look: float, rng: random.Random) -> SimulatedCounts:
-    """Simulate answers scored at random times, with a rate for each evaluation and a mean number in between."""
+    """Simulate answers, or sessions, at random times, with a rate for each evaluation and a mean number in between."""
     draws: dict[float, tuple[Callable[[], int], Callable[[], int]]] = {}
     parts = []
     for rate in rates:
@@ -134,27 +143,46 @@ def stream(rates: Sequence[float], judged_per_look: float, rng: random.Random) -
 def high_delay(
     rule: High, before: float, after: float, judged_per_hour: float, *, runs: int, days: int, rng: random.Random
 ) -> Noticed:
-    """Simulate how soon a lasting rise from `before` to `after` makes the rule fire, within `days`."""
+    """Simulate how soon a lasting rise from `before` to `after` makes the rule fire, within `days`.
+
+    `judged_per_hour` are answers.
+    """
     warm = max(round(seconds / LOOK) for seconds, _ in rule.windows)
     rates = [before] * warm + [after] * (days * LOOKS_A_DAY)
     found = []
     for _ in range(runs):
-        counts = stream(rates, judged_per_hour / _LOOKS_AN_HOUR, rng)
+        counts = stream(rates, judged_per_hour / rule.per_session / _LOOKS_AN_HOUR, rng)
         found.append(_first(rule, counts, warm))
     return _noticed(found)
 
 
+def high_alarms(rule: High, rate: float, judged_per_hour: float, *, days: int, rng: random.Random) -> int:
+    """Simulate `days` of a steady rate, after as long as the windows reach back, and count the alarms."""
+    warm = max(round(seconds / LOOK) for seconds, _ in rule.windows)
+    counts = stream([rate] * (warm + days * LOOKS_A_DAY), judged_per_hour / rule.per_session / _LOOKS_AN_HOUR, rng)
+    return episodes([rule.fires(counts, look) for look in range(warm + 1, len(counts) + 1)])
+
+
 def regression_delay(
-    family: Mapping[float, float], before: float, after: float, judged_per_hour: float, *, runs: int, rng: random.Random
+    family: Mapping[float, float],
+    before: float,
+    after: float,
+    judged_per_hour: float,
+    *,
+    runs: int,
+    rng: random.Random,
+    per_session: int = 1,
 ) -> Noticed:
     """Do the same for a regression against a steady week, within a day: later the rise is in the baseline."""
     warm = round(WINDOWS[-1].length / LOOK)
     rates = [before] * warm + [after] * LOOKS_A_DAY
     found = []
-    good, defects = (_poisson(judged_per_hour * share, rng) for share in (1 - before, before))
+    sessions = judged_per_hour / per_session
+    good, defects = (_poisson(sessions * share, rng) for share in (1 - before, before))
     for _ in range(runs):
-        rule = Regression(family, [(good(), defects()) for _ in range(BASELINE_DAYS * 24)])
-        counts = stream(rates, judged_per_hour / _LOOKS_AN_HOUR, rng)
+        hours = [(good(), defects()) for _ in range(BASELINE_DAYS * 24)]
+        rule = Regression(family, hours, per_session)
+        counts = stream(rates, sessions / _LOOKS_AN_HOUR, rng)
         found.append(_first(rule, counts, warm))
     return _noticed(found)
 
@@ -186,9 +214,13 @@ def _noticed(found: Sequence[float | None]) -> Noticed:
     return Noticed(None if middle == float("inf") else middle, day)
 
 
-def _added(hours: Sequence[tuple[int, int]]) -> Sums:
+def _added(hours: Sequence[tuple[int, int]], per_session: int) -> Sums:
     good, defects = (sum(column) for column in zip(*hours, strict=True))
-    return Sums.counted(good + defects, defects)
+    return _sums(good + defects, defects, per_session)
+
+
+def _sums(judged: int, defects: int, per_session: int) -> Sums:
+    return Sums.counted(judged * per_session, defects * per_session, per_session)
 
 
 def _blocks(hours: Sequence[tuple[int, int]], size: int) -> Iterator[Sequence[tuple[int, int]]]:

@@ -93,11 +93,12 @@ class Sums:
         return cls(judged, defects, weight, defect_weight, defect_squares, good_squares, top, *products)
 
     @classmethod
-    def counted(cls, judged: int, defects: int) -> Sums:
-        """Make the sums of answers of weight 1, each a session of its own."""
-        good = judged - defects
+    def counted(cls, judged: int, defects: int, per_session: int = 1) -> Sums:
+        """Make the sums of answers of weight 1, in sessions of `per_session` that are wholly bad or wholly good."""
+        bad = defects * per_session
         top = 1.0 if judged else 0.0
-        return cls(judged, defects, judged, defects, defects, good, top, defects, judged, defects)
+        good = judged - defects
+        return cls(judged, defects, judged, defects, defects, good, top, bad, judged * per_session, bad)
 
     @property
     def typical_weight(self) -> float:

@@ -7,6 +7,7 @@ the squares of the sessions' weights, and a limit from these holds (`rates.estim
 
 from __future__ import annotations
 
+import hashlib
 from array import array
 from collections import OrderedDict
 from typing import Final
@@ -23,6 +24,12 @@ FORGET_AFTER: Final = 86400.0
 LONGEST: Final = 100
 """Scored answers after which a session counts as a new one. Otherwise an id that all answers share, such as that of a
 service account, would make one session of all traffic, about which nothing can ever be known."""
+
+
+def session_key(app: str, kind: str, name: str) -> bytes:
+    """Return a digest of the name of a session; `kind` says what it names, such as `session` or `user`."""
+    text = f"{app}\x1f{kind}\x1f{name}".encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(text, digest_size=16).digest()
 
 
 def alone(weight: float, *, defect: bool) -> SessionProducts:
@@ -45,7 +52,7 @@ class SessionMemory:
         """Count a scored answer and return what it adds.
 
         Args:
-            session: a digest of its name.
+            session: its `session_key`.
             instrument: the evaluator, its version, and what counts as a defect.
             weight: of the answer.
             defect: whether it is one.

@@ -1,8 +1,9 @@
 """How many severe cases page, so that false pages stay rare: pure functions.
 
 A case is confirmed when it was judged severe twice. The confirmed sessions of 30 days that were not called right bound
-the false ones from above. A page needs as many sessions within an hour as false ones alone would seldom bring together.
-Simulated in months of single and clustered cases; the tables are in docs/alerts.md.
+the false ones from above. A page needs as many sessions within an hour as false ones alone would seldom bring together,
+so seldom that the false pages to expect stay within what is accepted at every volume: a test checks that. The tables of
+docs/alerts.md are printed by `benchmarks/rates.py`.
 """
 
 from __future__ import annotations
@@ -47,19 +48,25 @@ def unexplained_limits(false_pages: float = FALSE_PAGES) -> tuple[float, ...]:
     """
     if false_pages == math.inf:
         return (math.inf,) * MOST_SESSIONS
-    return tuple(_limit(sessions, false_pages / _HOURS) for sessions in range(1, MOST_SESSIONS + 1))
+    return tuple(_limit(sessions, false_pages) for sessions in range(1, MOST_SESSIONS + 1))
 
 
 def _limit(sessions: int, accepted: float) -> float:
-    """Return the largest whole x for which a Poisson count of mean (x + 1) / 720 reaches `sessions` seldom enough."""
+    """Return the largest whole x with which x + 1 sessions in 30 days begin a page at most `accepted` times.
+
+    A page begins with a session that comes when one less than a page needs, or more, have come in the hour before it.
+    """
+
+    def seldom(unexplained: int) -> bool:
+        expected = unexplained + 1
+        return expected * tail(expected / _HOURS, sessions - 1) <= accepted
+
     low, high = -1, 1
-    while tail((high + 1) / _HOURS, sessions) <= accepted:
+    while seldom(high):
         low, high = high, 2 * high
-        if high > _HOURS * _HOURS:
-            return math.inf
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if tail((middle + 1) / _HOURS, sessions) <= accepted else (low, middle)
+        low, high = (middle, high) if seldom(middle) else (low, middle)
     return float(low)
 
 

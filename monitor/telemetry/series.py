@@ -151,7 +151,8 @@ class Series:
     sessions = counter(
         "ragmonitor_sessions",
         "Conversations (sessions of the service) of which at least one answer was scored, live: each once, and again "
-        "after 24 hours without one. Of those that were sampled, unweighted; answers without a session are in none.",
+        "after 24 hours without one or after 100 scored answers. Of those that were sampled, unweighted; answers "
+        "without a session are in none.",
         ("app", "evaluator", "version"),
     )
     sessions_defective = counter(
@@ -278,6 +279,12 @@ class Series:
         "ragmonitor_slice_evaluation_weight_squares",
         "`ragmonitor_evaluation_weight_squares_total` again, by slice.",
         ("app", "evaluator", "version", "slice", "value", "defect"),
+    )
+    slice_session_products = counter(
+        "ragmonitor_slice_evaluation_session_products",
+        "`ragmonitor_evaluation_session_products_total` again, by slice. Pairs with answers of the session that have"
+        " another value are in it, so limits from it are never too narrow.",
+        ("app", "evaluator", "version", "slice", "value", "of"),
     )
     service_version_info = gauge(
         "ragmonitor_service_version_info",

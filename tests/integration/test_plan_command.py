@@ -25,14 +25,31 @@ def test_more_judged_answers_notice_sooner_and_cost_in_proportion() -> None:
     delays = [one["high"]["median"] for one in found["volumes"]]
     assert delays == sorted(delays, reverse=True)
     assert [round(one["dollars_per_day"], 6) for one in found["volumes"]] == [0.24, 2.4, 24.0]
-    # Simulated apart from this, with 300 and 200 runs: 7.2, 1.1 and 0.4 h, and 10.4, 1.2 and 0.4 h.
-    assert delays == pytest.approx([7.2, 1.1, 0.4], rel=0.25)
+    # Simulated apart from this, with 200 runs each: 6.7, 1.0 and 0.4 h, and 10.4, 1.2 and 0.4 h.
+    assert delays == pytest.approx([6.7, 1.0, 0.4], rel=0.25)
     assert [one["regression"]["median"] for one in found["volumes"]] == pytest.approx([10.4, 1.2, 0.4], rel=0.25)
 
 
 def test_the_numbers_needed_are_those_that_the_alerts_themselves_go_by() -> None:
     found = planned("--rate", "1%", "--worse", "6%", "--threshold", "3%", "--scored-per-hour", "10")
     assert [one["scored"] for one in found["needed"]] == [judged_to_tell(0.03, 0.06, z) for z in (3.09, 2.58, 2.33)]
+
+
+def test_where_answers_come_in_sessions_it_takes_as_many_sessions_as_answers_else() -> None:
+    asked = ("--rate", "2%", "--worse", "10%", "--threshold", "3%")
+    alone = planned(*asked, "--scored-per-hour", "10,100")
+    in_sessions = planned(*asked, "--scored-per-hour", "100,1000", "--answers-per-session", "10")
+    assert [one["scored"] for one in in_sessions["needed"]] == [10 * one["scored"] for one in alone["needed"]]
+    for few, many in zip(alone["volumes"], in_sessions["volumes"], strict=True):
+        assert many["high"]["median"] == pytest.approx(few["high"]["median"], rel=0.2)
+        assert (many["day_lower"], many["day_upper"]) == pytest.approx((few["day_lower"], few["day_upper"]), rel=0.2)
+        assert max(few["false_alarms"], many["false_alarms"]) <= 0.6
+
+
+def test_a_plan_for_sessions_says_so() -> None:
+    printed = command("plan", "--scored-per-hour", "100", "--answers-per-session", "10").stdout
+    assert "Answers come in sessions of 10 that are bad or good together." in printed
+    assert "sessions" not in command("plan", "--scored-per-hour", "100").stdout
 
 
 def test_a_rate_below_the_threshold_is_never_noticed_by_the_level_and_may_be_by_the_rise() -> None:
@@ -78,6 +95,8 @@ def test_what_is_printed_names_the_price_and_both_rules() -> None:
         ("--scored-per-hour", "0"),
         ("--rate", "150%"),
         ("--tokens", "1000"),
+        ("--answers-per-session", "0"),
+        ("--answers-per-session", "101"),
         ("--evaluator", "nobody"),
     ],
 )
@@ -99,9 +118,10 @@ def test_the_false_pages_of_an_alert_on_severe_cases_are_stated(tmp_path: Path) 
     few, many = severe["volumes"]
     assert few["confirmed"] == pytest.approx([7200 * 0.001 * rho for rho in (0.2, 0.5, 0.8)], rel=0.01)
     assert many["confirmed"][2] == pytest.approx(576, rel=0.01)
-    assert max(*few["pages"], *many["pages"]) < 6
+    assert max(*few["pages"], *many["pages"]) < 3
     printed = command("plan", *asked).stdout
     assert "RagSevereCase, violence, level high (6 or more): false pages in 30 days" in printed
+    assert "No more than 3 are to be expected at any volume." in printed
     assert "one severe case in 20" in printed
 
 

@@ -25,15 +25,18 @@ FILES = {
 STEPS = 6  # of five minutes in the window of half an hour
 STATE = {GateDecision.FAIL: 1, GateDecision.PASS: -1, GateDecision.NOT_ENOUGH_DATA: 0}
 
-# By version of the service: good and defective answers a step in each replica, and the weight of either.
+# By version of the service: good and defective answers a step in each replica, the weight of either, and how many of
+# either make a session.
 SIDES = {
-    "good": (64, 1, 10.0, 4.0),
-    "worse": (64, 8, 10.0, 4.0),
-    "bad": (16, 16, 10.0, 10.0),
-    "few": (1, 0, 10.0, 10.0),
-    "some": (8, 0.5, 25.0, 4.0),
-    "clean": (64, 0, 10.0, 10.0),
-    "idle": (0, 0, 10.0, 10.0),
+    "good": (64, 1, 10.0, 4.0, 1),
+    "worse": (64, 8, 10.0, 4.0, 1),
+    "worse, in sessions": (64, 8, 10.0, 4.0, 8),
+    "bad": (16, 16, 10.0, 10.0, 1),
+    "bad, in sessions": (16, 16, 10.0, 10.0, 16),
+    "few": (1, 0, 10.0, 10.0, 1),
+    "some": (8, 0.5, 25.0, 4.0, 1),
+    "clean": (64, 0, 10.0, 10.0, 1),
+    "idle": (0, 0, 10.0, 10.0, 1),
 }
 
 
@@ -70,8 +73,17 @@ def queries(kind: str, values: Mapping[str, str]) -> dict[str, str]:
 def series() -> list[dict[str, str]]:
     """Each side as an app of its own, and as a version of the one app `shop`."""
     made = []
-    for side, (good, defects, of_good, of_defects) in SIDES.items():
+    for side, (good, defects, of_good, of_defects, per_session) in SIDES.items():
         for replica in REPLICAS:
+            labels = {"evaluator": "groundedness", "version": "1", "instance": replica}
+            bad_products, good_products = defects * of_defects**2 * per_session, good * of_good**2 * per_session
+            products = {"defects": bad_products, "all": bad_products + good_products, "both": bad_products}
+            for of, product in products.items():
+                values = counter_values([(60, product)])
+                whole, part = (f"ragmonitor_{kind}evaluation_session_products_total" for kind in ("", "slice_"))
+                made.append(input_series(whole, {"app": side, **labels, "of": of}, values))
+                sliced = {"app": "shop", "slice": "service.version", "value": side}
+                made.append(input_series(part, {**sliced, **labels, "of": of}, values))
             for defect, number, weight in (("false", good, of_good), ("true", defects, of_defects)):
                 for counted, each in (("s", 1.0), ("_weight", weight), ("_weight_squares", weight**2)):
                     labels = {"evaluator": "groundedness", "version": "1", "defect": defect, "instance": replica}
@@ -84,11 +96,12 @@ def series() -> list[dict[str, str]]:
 
 
 def sums(side: str) -> Sums:
-    good, defects, of_good, of_defects = SIDES[side]
+    good, defects, of_good, of_defects, per_session = SIDES[side]
     good, defects = (round(one * STEPS * len(REPLICAS)) for one in (good, defects))
+    bad_squares, good_squares = defects * of_defects**2, good * of_good**2
     return Sums(
-        good + defects, defects, good * of_good + defects * of_defects, defects * of_defects, defects * of_defects**2,
-        good * of_good**2,
+        good + defects, defects, good * of_good + defects * of_defects, defects * of_defects, bad_squares, good_squares,
+        0.0, bad_squares * per_session, (bad_squares + good_squares) * per_session, bad_squares * per_session,
     )  # fmt: skip
 
 
@@ -118,6 +131,8 @@ def test_in_prometheus_the_templates_decide_as_the_command_does(kind: str, tmp_p
             checks.append(check(queries(kind, values)["rag-defect-ratio"], state))
             states.add(("ratio", state))
     assert states == {(kind, state) for kind in ("rate", "ratio") for state in (-1, 0, 1)}
+    assert at_most_times(sums("worse"), Base(sums("worse")), 2.0).answer is GateDecision.PASS
+    assert at_most_times(sums("worse"), Base(sums("worse, in sessions")), 2.0).answer is GateDecision.NOT_ENOUGH_DATA
     test = {"interval": "5m", "input_series": series(), "promql_expr_test": checks}
     rules = render([])
     order = [group["name"] for group in yaml.safe_load(rules)["groups"]]

@@ -46,7 +46,6 @@ MADE_AT_RUN_TIME: Final = {
     "monitor.extraction.quoted": (r'(id|score)":"', r'", "(id|score)":"'),
     "monitor.extraction.values": (r"""\b(?:text|content)=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""",),
     "monitor.pipeline.traffic": (),  # of the operator's configuration
-    "monitor.alerts.prometheus.by_defect_rule": (),  # over our own rules
     "monitor.alerts.notify.apprise": (),
 }
 """Modules that make patterns of what is not known here, with examples of what they make."""

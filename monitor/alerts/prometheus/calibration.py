@@ -6,13 +6,14 @@ model or prompt makes other errors. Replicas may all have the same labels, so th
 
 from __future__ import annotations
 
-from monitor.alerts.prometheus.promql import VERSION, Rule, record
+from monitor.alerts.prometheus.promql import BY_EVALUATOR, Rule, record
 from monitor.alerts.prometheus.rates import WEEK
 from monitor.quantities import format_duration
 from monitor.statistics.change import DAY
 from monitor.statistics.correction import LABELS_NEEDED
 from monitor.statistics.rates import Z_95
 
+_RECORDED = BY_EVALUATOR.recorded
 _JUDGE = "evaluator_version:ragmonitor_"
 _CELL = "evaluator_version_verdict_truth:ragmonitor_calibration_"
 _KIND = "evaluator_version_verdict:ragmonitor_calibration_"
@@ -81,16 +82,16 @@ def _power() -> list[Rule]:
 def _corrected(window: float) -> list[Rule]:
     """Record the rate by Rogan and Gladen, with the limits of Lang and Reiczigel."""
     span = format_duration(window)
-    rate, number = f"{VERSION}defect_ratio:rate{span}", f"{VERSION}effective_judged:increase{span}"
-    weight, good = f"{VERSION}evaluation_weight:increase{span}", f"{VERSION}good_weight_squares:increase{span}"
-    corrected = f"{VERSION}corrected_defect_ratio"
-    shown, middle = f"{VERSION}defect_ratio:pulled{span}", f"{corrected}:middle{span}"
+    rate, number = f"{_RECORDED}defect_ratio:rate{span}", f"{_RECORDED}effective_judged:increase{span}"
+    weight, good = f"{_RECORDED}evaluation_weight:increase{span}", f"{_RECORDED}good_weight_squares:increase{span}"
+    corrected = f"{_RECORDED}corrected_defect_ratio"
+    shown, middle = f"{_RECORDED}defect_ratio:pulled{span}", f"{corrected}:middle{span}"
     spread, centre = f"{corrected}:spread{span}", f"{corrected}:centre{span}"
     z2 = Z_95**2
     missed = f"{_OF_JUDGE} {_SENSITIVITY}:variance"
     alarmed = f"{_OF_JUDGE} {_SPECIFICITY}:variance"
     return [
-        record(number, _effective(weight, rate, f"{VERSION}defect_weight_squares:increase{span}", good)),
+        record(number, _effective(weight, rate, f"{_RECORDED}defect_weight_squares:increase{span}", good)),
         record(shown, f"({number} * {rate} + {z2 / 2:.9g}) / ({number} + {z2:.9g})"),
         record(middle, f"({shown} + {_OF_JUDGE} {_SPECIFICITY}:pulled - 1) / {_OF_JUDGE} {_POWER}:pulled"),
         record(

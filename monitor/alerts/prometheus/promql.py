@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import yaml
 
@@ -14,22 +15,102 @@ from monitor.quantities import format_duration
 Rule = dict[str, Any]
 PAIR = "app_evaluator:ragmonitor_"
 """Prefix of what is recorded by app and evaluator: whether evaluations take place, for any version."""
-VERSION = "app_evaluator_version:ragmonitor_"
-"""Prefix of what is recorded by version of the evaluator as well: every rate, since versions are never added up."""
-BY_VERSION = "by (app, evaluator, version)"
-ON_VERSION = "on (app, evaluator, version)"
 OF_PAIR = "on (app, evaluator) group_left ()"
-"""Joins each version with its configuration, which is by app and evaluator for all versions."""
-JUDGING = f"and {ON_VERSION}\nragmonitor_evaluations_total"
-"""Keeps the versions that some process uses now: a window remembers an old version for the window's whole length."""
+"""Joins each version with what is by app and evaluator for all versions."""
 OWN_EVALUATORS = 'unless on (evaluator)\nmax_over_time(ragmonitor_evaluator_info{source!~"own|"}[3d])'
 """Leaves out external scores: that they are missing or cannot be read says nothing about the monitor."""
 
-DEFECT_WORDS = (
-    '{{ with printf "ragmonitor_evaluator_info{evaluator=%q}" $labels.evaluator | query }}'
-    ' A defect is: {{ . | first | label "defect" }}.{{ end }}'
-)
-"""A template for what is a defect by the evaluator's own rule, as the monitor exports it; nothing where it does not."""
+
+DEFECT_RULE: Final = "defect_rule"
+"""The label of what an alert's own defect rule decides: the name of the rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateSeries:
+    """Names the series that rules about rates read and record, and how they are grouped and joined.
+
+    Rates by the evaluators' own defect rules and rates by those that alerts bring (`by_rule`) follow the same
+    arithmetic over series of their own; the latter have the label `DEFECT_RULE` as well.
+    """
+
+    by_rule: bool = False
+
+    @property
+    def recorded(self) -> str:
+        """Prefix of what is recorded by version of the evaluator: every rate, since versions are never added up."""
+        return f"{self._level('app_evaluator_version')}:ragmonitor_"
+
+    @property
+    def by_version(self) -> str:
+        """Groups by version."""
+        return f"by ({self._labels('version')})"
+
+    @property
+    def on_version(self) -> str:
+        """Joins by version."""
+        return f"on ({self._labels('version')})"
+
+    @property
+    def of_policy(self) -> str:
+        """Joins each version with its alert policy, which is for all versions."""
+        return f"on ({self._labels()}) group_left ()"
+
+    @property
+    def judging(self) -> str:
+        """Keeps the versions that some process uses now: a window remembers an old one for its whole length."""
+        return f"and {self.on_version}\n{self.counter('evaluations')}"
+
+    @property
+    def threshold(self) -> str:
+        """The record of the thresholds that the monitor exports."""
+        return f"{self._level('app_evaluator_severity')}:{self.exported('alert_threshold_ratio')}:max"
+
+    @property
+    def regression_z(self) -> str:
+        """The record of the certainty that a regression needs, by window."""
+        return f"{self._level('app_evaluator_severity_window')}:{self.exported('alert_regression_z')}:max"
+
+    @property
+    def defect_words(self) -> str:
+        """A template for what a defect is; nothing where the monitor does not export it."""
+        if self.by_rule:
+            return f" A defect is: {{{{ $labels.{DEFECT_RULE} }}}}."
+        return (
+            '{{ with printf "ragmonitor_evaluator_info{evaluator=%q}" $labels.evaluator | query }}'
+            ' A defect is: {{ . | first | label "defect" }}.{{ end }}'
+        )
+
+    def counter(self, name: str) -> str:
+        """Name a counter that the monitor exports."""
+        return f"{self.exported(name)}_total"
+
+    def exported(self, name: str) -> str:
+        """Name a series that the monitor exports."""
+        return f"ragmonitor_{'rule_' if self.by_rule else ''}{name}"
+
+    def largest(self, metric: str, *labels: str) -> str:
+        """Write the largest of what replicas export alike, by app, evaluator and `labels`."""
+        return f"max by ({self._labels(*labels)}) ({metric})"
+
+    def alert_labels(self, labels: Mapping[str, str]) -> dict[str, str]:
+        """Return the labels of an alert with that of its defect rule, which tells the rules apart."""
+        rule = {DEFECT_RULE: labels.get(DEFECT_RULE, f"{{{{ $labels.{DEFECT_RULE} }}}}")} if self.by_rule else {}
+        return {**labels, **rule}
+
+    def firing(self, name: str, severity: Severity) -> str:
+        """Select the alerts of a name that fire."""
+        rule = f'{DEFECT_RULE}{"!=" if self.by_rule else "="}""'
+        return f'ALERTS{{alertname="{name}",alertstate="firing",severity="{severity}",{rule}}}'
+
+    def _level(self, level: str) -> str:
+        return f"{level}_rule" if self.by_rule else level
+
+    def _labels(self, *more: str) -> str:
+        return ", ".join(("app", "evaluator", *more, *([DEFECT_RULE] if self.by_rule else [])))
+
+
+BY_EVALUATOR: Final = RateSeries()
+"""The series by the evaluators' own defect rules: those that dashboards, the gate and calibration read."""
 
 
 def record(name: str, expression: str, **labels: str) -> Rule:
@@ -72,7 +153,8 @@ def annotate(name: str, summary: str, description: str, runbooks: str) -> dict[s
 def lookup(metric: str, shown_by: str, severity: Severity | None = None) -> str:
     """Write a template that looks up another series with the alert's labels in the level of the metric's name."""
     level = metric.split(":", 1)[0].split("_")
-    labels = [label for label in ("app", "evaluator", "version") if label in level]
+    parts = {"app": "app", "evaluator": "evaluator", "version": "version", "rule": DEFECT_RULE}
+    labels = [label for part, label in parts.items() if part in level]
     more = f",severity={json.dumps(severity.value)}" if severity is not None else ""
     return lookup_expression(f"{metric}{{{','.join(f'{label}=%q' for label in labels)}{more}}}", labels, shown_by)
 

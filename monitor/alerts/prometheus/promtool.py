@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from monitor.alerts.prometheus.promql import quoted
+from monitor.alerts.prometheus.promql import DEFECT_RULE, RateSeries, quoted
 
 STEP = 5
 """Minutes between two samples."""
@@ -71,25 +71,28 @@ def evaluation_counters(
     *,
     weight: float = 10.0,
     version: str = VERSION,
+    rule: str = "",
     since: int = 0,
     reset_at: int | None = None,
     gone_at: int | None = None,
 ) -> list[Series]:
     """Make the counters of two replicas; each piece is its minutes, the scored a step and the defect rate.
 
-    They begin at the minute `since`. Both restart at the minute `reset_at`; the second is gone from `gone_at` on.
+    They are by the defect rule `rule`, or by the evaluator's own. They begin at the minute `since`. Both restart at the
+    minute `reset_at`; the second is gone from `gone_at` on.
     """
+    by = RateSeries(by_rule=bool(rule))
     found = []
     for replica in REPLICAS:
         until = gone_at if replica == REPLICAS[-1] else None
         for defect in ("true", "false"):
             shares = [(minutes, judged * (rate if defect == "true" else 1 - rate)) for minutes, judged, rate in pieces]
             labels = {"app": app, "evaluator": evaluator, "version": version, "level": "any", "defect": defect}
-            labels["instance"] = replica
+            labels |= {**({DEFECT_RULE: rule} if rule else {}), "instance": replica}
             for metric, factor in (("", 1.0), ("_weight", weight), ("_weight_squares", weight**2)):
                 scaled = [(minutes, share * factor) for minutes, share in shares]
                 values = counter_values(scaled, since=since, reset_at=reset_at, until=until)
-                found.append(input_series(f"ragmonitor_evaluation{metric or 's'}_total", labels, values))
+                found.append(input_series(by.counter(f"evaluation{metric or 's'}"), labels, values))
     return found
 
 

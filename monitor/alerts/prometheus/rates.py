@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from monitor.alerts.prometheus.promql import BY_VERSION, OF_PAIR, VERSION, Rule, record
+from monitor.alerts.prometheus.promql import BY_EVALUATOR, OF_PAIR, RateSeries, Rule, record
 from monitor.quantities import format_duration
 from monitor.statistics.change import DAY, HOUR
 from monitor.statistics.rates import Z_95
@@ -29,91 +29,104 @@ SUMS = (
 )
 """What is summed up by version. `rates.Sums` says what each is."""
 
-_WEIGHT, _SQUARES = "ragmonitor_evaluation_weight_total", "ragmonitor_evaluation_weight_squares_total"
-_PRODUCTS = "ragmonitor_evaluation_session_products_total"
-_USUAL = f"{VERSION}typical_weight:increase{format_duration(DAY)}"
 _WEEK = "167h59m"  # 168 whole hours, also where a range is closed at its older end
 
 
-def rates(window: float, lower_zs: Collection[float], upper_zs: Collection[float], *, of_hours: bool) -> list[Rule]:
+def rates(
+    window: float,
+    lower_zs: Collection[float],
+    upper_zs: Collection[float],
+    *,
+    of_hours: bool,
+    series: RateSeries = BY_EVALUATOR,
+) -> list[Rule]:
     """Record the sums of a window, the rate, and its one-sided limits at each z.
 
     `of_hours`: a window of a week may be the sum of its hours, which is cheaper than reading all of it each time.
+    `series` says of which counters.
     """
-    return [*(_sums_of_hours() if of_hours and window == WEEK else _sums(window)), *_limits(window, lower_zs, upper_zs)]
+    sums = _sums_of_hours(series) if of_hours and window == WEEK else _sums(window, series)
+    return [*sums, *_limits(window, lower_zs, upper_zs, series)]
 
 
-def _sums(window: float) -> list[Rule]:
+def _sums(window: float, series: RateSeries) -> list[Rule]:
     span = format_duration(window)
+    weight, squares = series.counter("evaluation_weight"), series.counter("evaluation_weight_squares")
+    products = series.counter("evaluation_session_products")
     counters = {
-        "evaluations": "ragmonitor_evaluations_total",
-        "evaluation_weight": _WEIGHT,
-        "defect_weight": _WEIGHT + '{defect="true"}',
-        "defect_weight_squares": _SQUARES + '{defect="true"}',
-        "good_weight_squares": _SQUARES + '{defect="false"}',
-        "defect_products": _PRODUCTS + '{of="defects"}',
-        "every_products": _PRODUCTS + '{of="all"}',
-        "both_products": _PRODUCTS + '{of="both"}',
+        "evaluations": series.counter("evaluations"),
+        "evaluation_weight": weight,
+        "defect_weight": weight + '{defect="true"}',
+        "defect_weight_squares": squares + '{defect="true"}',
+        "good_weight_squares": squares + '{defect="false"}',
+        "defect_products": products + '{of="defects"}',
+        "every_products": products + '{of="all"}',
+        "both_products": products + '{of="both"}',
     }
-    every = f"sum {BY_VERSION} (increase({_WEIGHT}[{span}]))"
+    every = f"sum {series.by_version} (increase({weight}[{span}]))"
 
     def summed(name: str) -> str:
-        found = f"sum {BY_VERSION} (increase({counters[name]}[{span}]))"
+        found = f"sum {series.by_version} (increase({counters[name]}[{span}]))"
         return found if name in ("evaluations", "evaluation_weight") else f"{found}\nor\n{every} * 0"
 
-    return [record(f"{VERSION}{name}:increase{span}", summed(name)) for name in SUMS]
+    return [record(f"{series.recorded}{name}:increase{span}", summed(name)) for name in SUMS]
 
 
 def limit_95(name: str, span: str, *matchers: str) -> str:
     """Return the query for a recorded limit, `lower` or `upper`, by version; `span` is one of `SHOWN`."""
     labels = ", ".join((*matchers, f'z="{Z_95:g}"'))
-    return f"max {BY_VERSION} ({VERSION}defect_ratio:{name}{span}{{{labels}}})"
+    return f"max {BY_EVALUATOR.by_version} ({BY_EVALUATOR.recorded}defect_ratio:{name}{span}{{{labels}}})"
 
 
-def _sums_of_hours() -> list[Rule]:
-    span, hour = format_duration(WEEK), format_duration(HOUR)
+def _sums_of_hours(series: RateSeries) -> list[Rule]:
+    span, hour, recorded = format_duration(WEEK), format_duration(HOUR), series.recorded
     return [
-        record(f"{VERSION}{name}:increase{span}", f"sum_over_time({VERSION}{name}:increase{hour}[{_WEEK}:{hour}])")
+        record(f"{recorded}{name}:increase{span}", f"sum_over_time({recorded}{name}:increase{hour}[{_WEEK}:{hour}])")
         for name in SUMS
     ]
 
 
-def defect_session_squares(span: str) -> Rule:
+def defect_session_squares(span: str, series: RateSeries) -> Rule:
     """Record the squares of the defects by session, from recorded sums: `Sums.defect_session_squares`."""
-    weight, squares, products = (f"{VERSION}{name}:increase{span}" for name in SUMS[2:4] + SUMS[5:6])
-    return record(f"{VERSION}defect_session_squares:increase{span}", _between(squares, products, f"{weight} ^ 2"))
+    weight, squares, products = (f"{series.recorded}{name}:increase{span}" for name in SUMS[2:4] + SUMS[5:6])
+    name = f"{series.recorded}defect_session_squares:increase{span}"
+    return record(name, _between(squares, products, f"{weight} ^ 2"))
 
 
 class _LimitSide(NamedTuple):
-    """The defects, or the good answers: names of the records of their weight, squares and squares by session."""
+    """The defects, or the good answers: names of the records of their weight, squares and squares by session.
 
-    kind: str
+    `prefix` is what the names of further records of that side begin with.
+    """
+
+    prefix: str
     weight: str
     squares: str
     in_sessions: str
 
 
-def _limits(window: float, lower_zs: Collection[float], upper_zs: Collection[float]) -> list[Rule]:
-    span = format_duration(window)
+def _limits(window: float, lower_zs: Collection[float], upper_zs: Collection[float], series: RateSeries) -> list[Rule]:
+    span, recorded = format_duration(window), series.recorded
     (_, weight, defects, bad_squares, good_squares, bad_products, every_products, both_products) = (
-        f"{VERSION}{name}:increase{span}" for name in SUMS
+        f"{recorded}{name}:increase{span}" for name in SUMS
     )
-    rate, good = f"{VERSION}defect_ratio:rate{span}", f"{VERSION}good_weight:increase{span}"
-    typical, pseudo = f"{VERSION}typical_weight:increase{span}", f"{VERSION}heavy_weight:increase{span}"
-    bad_sessions, good_sessions = (f"{VERSION}{kind}_session_squares:increase{span}" for kind in ("defect", "good"))
+    rate, good = f"{recorded}defect_ratio:rate{span}", f"{recorded}good_weight:increase{span}"
+    typical, pseudo = f"{recorded}typical_weight:increase{span}", f"{recorded}heavy_weight:increase{span}"
+    bad_sessions, good_sessions = (f"{recorded}{kind}_session_squares:increase{span}" for kind in ("defect", "good"))
     good_products = f"({every_products} - 2 * {both_products} + {bad_products})"
     largest = f"{OF_PAIR} max by (app, evaluator) (max_over_time(ragmonitor_evaluation_weight_max[{span}]))"
+    usual = f"{recorded}typical_weight:increase{format_duration(DAY)}"
     half = f"(({typical} + {largest}) / 2 > {typical} or {typical})"
     rules = [
         record(rate, f"{defects} / ({weight} > 0)"),
         record(good, f"clamp_min({weight} - {defects}, 0)"),
         record(typical, f"({bad_squares} + {good_squares}) / ({weight} > 0)"),
-        record(pseudo, f"{_USUAL} > {half}\nor\n{half}"),
-        defect_session_squares(span),
+        record(pseudo, f"{usual} > {half}\nor\n{half}"),
+        defect_session_squares(span, series),
         record(good_sessions, _between(good_squares, good_products, f"{good} ^ 2")),
     ]
-    bad_side = _LimitSide("defect", defects, bad_squares, bad_sessions)
-    good_side = _LimitSide("good", good, good_squares, good_sessions)
+    bad_side = _LimitSide(f"{recorded}defect", defects, bad_squares, bad_sessions)
+    good_side = _LimitSide(f"{recorded}good", good, good_squares, good_sessions)
     every_session = (
         f"clamp_min((({every_products} < {weight} ^ 2 or {weight} ^ 2) - {bad_squares} - {good_squares})"
         f" / ({weight} > 0), 0)"
@@ -126,10 +139,10 @@ def _limits(window: float, lower_zs: Collection[float], upper_zs: Collection[flo
     none = f"({weight} > 0) * 0"
     for z in sorted(upper_zs):
         found = f"(1 - 1 / (1 + {_odds(bad_side, z, span)})\nor {none} + 1) > {rate}\nor\n{rate}"
-        rules.append(record(f"{VERSION}defect_ratio:upper{span}", found, z=f"{z:g}"))
+        rules.append(record(f"{recorded}defect_ratio:upper{span}", found, z=f"{z:g}"))
     for z in sorted(lower_zs):
         found = f"(1 / (1 + {_odds(good_side, z, span)})\nor {none}) < {rate}\nor\n{rate}"
-        rules.append(record(f"{VERSION}defect_ratio:lower{span}", found, z=f"{z:g}"))
+        rules.append(record(f"{recorded}defect_ratio:lower{span}", found, z=f"{z:g}"))
     return rules
 
 
@@ -139,17 +152,17 @@ def _between(least: str, value: str, most: str) -> str:
 
 def _heavier(side: _LimitSide, span: str) -> str:
     """Return the name of the weight of a side with one answer more."""
-    return f"{VERSION}{side.kind}_weight:one_more{span}"
+    return f"{side.prefix}_weight:one_more{span}"
 
 
 def _error(side: _LimitSide, span: str) -> str:
     """Return the name of a ninth of the relative variance of the odds with that answer."""
-    return f"{VERSION}{side.kind}_odds:variance{span}"
+    return f"{side.prefix}_odds:variance{span}"
 
 
 def _share(side: _LimitSide, span: str) -> str:
     """Return the name of the share of a side with that answer."""
-    return f"{VERSION}{side.kind}_ratio:one_more{span}"
+    return f"{side.prefix}_ratio:one_more{span}"
 
 
 def _one_more(side: _LimitSide, rest: _LimitSide, pseudo: str, across: str, span: str, *, least: str) -> list[Rule]:

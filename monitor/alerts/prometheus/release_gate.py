@@ -38,17 +38,20 @@ class GateSubject:
         labels = {"app": self.app, "evaluator": self.evaluator, **more}
         return ",".join(f"{name}={quoted(value)}" for name, value in labels.items() if value is not None)
 
-    def products(self, of: str, window: str) -> str:
-        """Sum the products of weights within sessions over a window, by app and version."""
-        return f"sum {_BY} (increase({_WHOLE}_session_products_total{{{self.selector(of=of)}}}[{window}]))"
+    def products(self, of: str, window: str, by: str = _BY) -> str:
+        """Sum the products of weights within sessions over a window."""
+        family = f"{_WHOLE if self.slice is None else _SLICED}_session_products_total"
+        return f"sum {by} (increase({family}{{{self.selector(**self._value, of=of)}}}[{window}]))"
 
     def increase(self, counted: str, window: str, by: str, *, defect: bool = False) -> str:
         """Sum a counter over a window: `counted` is `s` (the number), `_weight` or `_weight_squares`."""
-        labels = {"slice": self.slice, "value": self.value} if self.slice is not None else {}
-        if defect:
-            labels["defect"] = "true"
+        labels = {**self._value, **({"defect": "true"} if defect else {})}
         family = _WHOLE if self.slice is None else _SLICED
         return f"sum {by} (increase({family}{counted}_total{{{self.selector(**labels)}}}[{window}]))"
+
+    @property
+    def _value(self) -> dict[str, str]:
+        return {"slice": self.slice, "value": self.value} if self.slice is not None else {}
 
 
 def sums(part: GateSubject, window: str) -> Mapping[str, str]:
@@ -60,7 +63,7 @@ def sums(part: GateSubject, window: str) -> Mapping[str, str]:
         "defect_weight": part.increase("_weight", window, _BY, defect=True),
         "defect_weight_squares": part.increase("_weight_squares", window, _BY, defect=True),
         "weight_squares": part.increase("_weight_squares", window, _BY),
-        **({name: part.products(of, window) for name, of in _PRODUCTS.items()} if part.slice is None else {}),
+        **{name: part.products(of, window) for name, of in _PRODUCTS.items()},
     }
 
 
@@ -103,10 +106,13 @@ class _Sums:
         self.judged = part.increase("s", window, _BY_VERSION)
         self.weight = part.increase("_weight", window, _BY_VERSION)
         self.defects = part.increase("_weight", window, _BY_VERSION, defect=True)
-        self.squares = part.increase("_weight_squares", window, _BY_VERSION, defect=True)
+        squares = part.increase("_weight_squares", window, _BY_VERSION, defect=True)
+        products, most = part.products("defects", window, _BY_VERSION), f"{self.defects} ^ 2"
+        # As `Sums.defect_session_squares`: those of a window may be with answers before it.
+        self.squares = f"((({products} or {squares}) < {most} or {most}) > {squares} or {squares})"
 
     def one_more(self) -> tuple[str, str]:
-        """Weight and squares of the defects plus one pseudo defect, which weighs as much as answers and defects do."""
+        """Weight and squares of the defects plus one pseudo defect, as heavy as answers, defects and their sessions."""
         mean = f"{self.weight} / ({self.judged} > 0)"
         pseudo = f"({self.squares} / ({self.defects} > 0) > {mean} or {mean})"
         return f"({self.defects} + {pseudo})", f"({self.squares} + {pseudo} ^ 2)"

@@ -14,8 +14,7 @@ from typing import Any
 from monitor.alerts import regression
 from monitor.alerts.policy import AlertPolicy, Family, Severity, needs_baselines
 from monitor.alerts.prometheus import severe
-from monitor.alerts.prometheus.by_defect_rule import tested_by_defect_rule
-from monitor.alerts.prometheus.promql import dump
+from monitor.alerts.prometheus.promql import DEFECT_RULE, RateSeries, dump
 from monitor.alerts.prometheus.promtool import (
     DAY,
     HOUR,
@@ -55,7 +54,7 @@ def render_tests(policies: Sequence[AlertPolicy], *, rules_file: str = "rules.ym
         "tests": [
             *(test for one in on_rates for item in one.thresholds.items() for test in _threshold(one, *item)),
             *_regressions(on_rates),
-            *_by_own_rules(policies),
+            *(test for one in policies if one.defect is not None for test in _by_own_rule(one)),
             *severe.tests(policies),
             *(test for alert in self_alerts() for test in alert.tests()),
         ],
@@ -63,13 +62,21 @@ def render_tests(policies: Sequence[AlertPolicy], *, rules_file: str = "rules.ym
     return _HEADER + dump(document)
 
 
-def _by_own_rules(policies: Sequence[AlertPolicy]) -> Iterator[Test]:
-    """Yield the same tests for alerts with their own defect rule."""
-    for one in policies:
-        if one.defect is not None:
-            tests = [test for item in one.thresholds.items() for test in _threshold(one, *item)]
-            for test in (*tests, *_regressions([one])):
-                yield tested_by_defect_rule(test, one.defect.name)
+def _by_own_rule(policy: AlertPolicy) -> Iterator[Test]:
+    """Yield the same tests for an alert with its own defect rule."""
+    rule = _rule(policy)
+    tests = [test for item in policy.thresholds.items() for test in _threshold(policy, *item)]
+    for test in (*tests, *_regressions([policy], rule)):
+        yield {**test, "name": f"{test['name']}, by the defect rule {rule!r}"}
+
+
+def _rule(policy: AlertPolicy) -> str:
+    return policy.defect.name if policy.defect is not None else ""
+
+
+def _by(rule: str) -> dict[str, str]:
+    """Return the label of what is by a defect rule; none by the evaluator's own."""
+    return {DEFECT_RULE: rule} if rule else {}
 
 
 def _threshold(policy: AlertPolicy, severity: Severity, limit: float) -> Iterator[Test]:
@@ -81,14 +88,15 @@ def _threshold(policy: AlertPolicy, severity: Severity, limit: float) -> Iterato
     steps = max(shortest.window / 60 / STEP, 1)
     judged = math.ceil(_ENOUGH * judged_to_tell(limit, rate, shortest.z) / steps / len(REPLICAS))
     app = policy.app or "shop"
-    pair = {"app": app, "evaluator": policy.evaluator, "severity": severity.value}
+    rule, series = _rule(policy), RateSeries(by_rule=policy.defect is not None)
+    pair = {"app": app, "evaluator": policy.evaluator, **_by(rule), "severity": severity.value}
     fired = {**pair, "version": VERSION}
     later = minutes + HOUR * math.ceil(policy.resolve_after / 3600)
-    exported = gauge_series("ragmonitor_alert_threshold_ratio", pair, limit, later)
+    exported = gauge_series(series.exported("alert_threshold_ratio"), pair, limit, later)
     good = limit / 2
 
     def scored(*pieces: tuple[int, float, float], **how: Any) -> list[Series]:
-        return evaluation_counters(app, policy.evaluator, pieces, **how)
+        return evaluation_counters(app, policy.evaluator, pieces, rule=rule, **how)
 
     above, below = (minutes, judged, rate), (minutes, judged, good)
     one_defect = [(window, 0, 0), (STEP, 1 / rate / len(REPLICAS), rate), (minutes - window - STEP, 0, 0)]
@@ -110,11 +118,11 @@ def _threshold(policy: AlertPolicy, severity: Severity, limit: float) -> Iterato
     )
     alert = rate_alert(policy.evaluator).name
     title = f"{alert} {severity} of {policy.evaluator}" + (f" in {policy.app}" if policy.app else "")
-    for name, series, fires in cases:
+    for name, given, fires in cases:
         checks = [expect_firing(alert, minutes, *([fired] if fires else []))]
         if not fires:
             checks.insert(0, expect_firing(alert, window + HOUR))
-        yield promtool_test(f"{title}: {name}: {'fires' if fires else 'silent'}", [*exported, *series], checks)
+        yield promtool_test(f"{title}: {name}: {'fires' if fires else 'silent'}", [*exported, *given], checks)
     replaced = [*scored((window, judged, rate)), *scored((later - window, judged, good), version=OTHER, since=window)]
     yield promtool_test(
         f"{title}: clearly above, then a new version below: ends with its version",
@@ -123,17 +131,17 @@ def _threshold(policy: AlertPolicy, severity: Severity, limit: float) -> Iterato
     )
 
 
-def _regressions(policies: Sequence[AlertPolicy]) -> Iterator[Test]:
-    """Yield the tests for each family and severity that the policies have."""
+def _regressions(policies: Sequence[AlertPolicy], rule: str = "") -> Iterator[Test]:
+    """Yield the tests for each family and severity that the policies have, all by the same defect rule."""
     if not needs_baselines(policies):
         return
     known = list(dict.fromkeys((p.regression, p.regression_severity) for p in policies if p.regression is not None))
     for family, severity in known:
-        yield from _rise(family, severity, 6 * DAY)
-        yield from _new_version(family, severity, (CLEAN_DAYS_NEEDED + 1) * DAY)
+        yield from _rise(family, severity, 6 * DAY, rule)
+        yield from _new_version(family, severity, (CLEAN_DAYS_NEEDED + 1) * DAY, rule)
 
 
-def _rise(family: Family, severity: Severity, before: int) -> Iterator[Test]:
+def _rise(family: Family, severity: Severity, before: int, rule: str) -> Iterator[Test]:
     """Put all cases into one test, each as an app, since days of traffic take promtool long."""
     minutes = before + 8 * HOUR
     rest = minutes - before
@@ -153,16 +161,16 @@ def _rise(family: Family, severity: Severity, before: int) -> Iterator[Test]:
     series: list[Series] = []
     fires = []
     for app, (pieces, how) in cases.items():
-        series += _needed(family, severity, app, minutes)
+        series += _needed(family, severity, app, minutes, rule)
         if pieces:
-            series += evaluation_counters(app, "any", pieces, **how)
+            series += evaluation_counters(app, "any", pieces, rule=rule, **how)
         if app in ("rises", "rises, counters reset"):
-            fires.append(_risen(app, severity))
+            fires.append(_risen(app, severity, rule))
     checks = [expect_firing(regression.NAME, before), expect_firing(regression.NAME, minutes, *fires)]
     yield promtool_test(f"{regression.NAME} {family}: fires for a rise and for nothing else", series, checks)
 
 
-def _new_version(family: Family, severity: Severity, before: int) -> Iterator[Test]:
+def _new_version(family: Family, severity: Severity, before: int, rule: str) -> Iterator[Test]:
     """Test that a new version is compared only with itself, once it has a baseline of its own."""
     armed, risen_for = 2 * before, 8 * HOUR
     minutes = armed + risen_for
@@ -174,29 +182,31 @@ def _new_version(family: Family, severity: Severity, before: int) -> Iterator[Te
     }
     series: list[Series] = []
     for app, (old, new) in pieces.items():
-        series += _needed(family, severity, app, minutes)
-        series += evaluation_counters(app, "any", old)
-        series += evaluation_counters(app, "any", new, version=OTHER, since=sum(length for length, _, _ in old))
+        series += _needed(family, severity, app, minutes, rule)
+        series += evaluation_counters(app, "any", old, rule=rule)
+        begins = sum(length for length, _, _ in old)
+        series += evaluation_counters(app, "any", new, version=OTHER, rule=rule, since=begins)
     end = before + risen_for
     resolved = end + HOUR * (2 + math.ceil(regression.HOLD / 3600))
     checks = [
         expect_firing(regression.NAME, before),
-        expect_firing(regression.NAME, end, _risen("new version after a rise", severity)),
+        expect_firing(regression.NAME, end, _risen("new version after a rise", severity, rule)),
         *(expect_firing(regression.NAME, resolved + days * DAY) for days in range(CLEAN_DAYS_NEEDED)),
-        expect_firing(regression.NAME, minutes, _risen("new version is higher, rises later", severity, OTHER)),
+        expect_firing(regression.NAME, minutes, _risen("new version is higher, rises later", severity, rule, OTHER)),
     ]
     yield promtool_test(
         f"{regression.NAME} {family}: a new version is silent until it has its own baseline", series, checks
     )
 
 
-def _needed(family: Family, severity: Severity, app: str, minutes: int) -> Iterator[Series]:
+def _needed(family: Family, severity: Severity, app: str, minutes: int, rule: str) -> Iterator[Series]:
     """Yield what monitors export for an app with `regression`."""
+    exported = RateSeries(by_rule=bool(rule)).exported("alert_regression_z")
     for window, z in FAMILIES[family].items():
-        labels = {"app": app, "evaluator": "any", "severity": severity.value, "window": format_duration(window)}
-        yield from gauge_series("ragmonitor_alert_regression_z", labels, z, minutes)
+        labels = {"app": app, "evaluator": "any", **_by(rule), "severity": severity.value}
+        yield from gauge_series(exported, {**labels, "window": format_duration(window)}, z, minutes)
 
 
-def _risen(app: str, severity: Severity, version: str = VERSION) -> dict[str, str]:
+def _risen(app: str, severity: Severity, rule: str, version: str = VERSION) -> dict[str, str]:
     """Return the labels of the alert."""
-    return {"app": app, "evaluator": "any", "version": version, "severity": severity.value}
+    return {"app": app, "evaluator": "any", "version": version, **_by(rule), "severity": severity.value}

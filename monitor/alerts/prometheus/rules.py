@@ -13,12 +13,11 @@ from monitor.alerts import regression
 from monitor.alerts.catalogue import in_rule
 from monitor.alerts.policy import DEFAULT_WINDOWS, AlertPolicy, Severity, needs_baselines
 from monitor.alerts.prometheus import calibration, severe
-from monitor.alerts.prometheus.by_defect_rule import by_defect_rule
-from monitor.alerts.prometheus.promql import Rule, alert, annotate, dump, record
+from monitor.alerts.prometheus.promql import BY_EVALUATOR, RateSeries, Rule, alert, annotate, dump, record
 from monitor.alerts.prometheus.rates import SHOWN, rates
 from monitor.alerts.rate_names import OWN, rate_alert
 from monitor.alerts.self_alert import SelfAlert, self_alerts
-from monitor.alerts.threshold import THRESHOLD, Z_OVER, defect_rate_high, selector, stated_labels
+from monitor.alerts.threshold import Z_OVER, defect_rate_high, selector, stated_labels
 from monitor.quantities import format_duration
 from monitor.statistics.change import DAY, WINDOWS
 from monitor.statistics.rates import Z_95
@@ -54,10 +53,10 @@ def render_resource(
 def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float = 60.0, page: str = "") -> list[Rule]:
     """Return the groups of a rules file; groups that record what others read come first."""
     own = [one for one in policies if one.defect is not None]
-    found = _on_rates([one for one in policies if one.defect is None], runbooks, interval, shown=True)
+    found = _on_rates([one for one in policies if one.defect is None], runbooks, interval, BY_EVALUATOR)
     if own:
-        groups_of_own = _on_rates(own, runbooks, interval, shown=False)
-        found += [(f"{name}{_BY_RULE}", by_defect_rule(rules)) for name, rules in groups_of_own]
+        groups_of_own = _on_rates(own, runbooks, interval, RateSeries(by_rule=True))
+        found += [(f"{name}{_BY_RULE}", rules) for name, rules in groups_of_own]
     if any(one.severe is not None for one in policies):
         found.append(("ragmonitor-severe", [*severe.records(), *severe.alerts(runbooks)]))
     found.append(("ragmonitor-health", _health(runbooks)))
@@ -70,24 +69,27 @@ def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float 
 
 
 def _on_rates(
-    policies: Sequence[AlertPolicy], runbooks: str, interval: float, *, shown: bool
+    policies: Sequence[AlertPolicy], runbooks: str, interval: float, series: RateSeries
 ) -> list[tuple[str, list[Rule]]]:
-    """Return the groups about rates, by name; `shown`: also what other groups and dashboards read."""
-    with_baselines = needs_baselines(policies)
+    """Return the groups about rates, by name; those by evaluator also record what other groups and dashboards read."""
+    with_baselines, shown = needs_baselines(policies), not series.by_rule
     asked = _limits(policies)
     limits = {window: asked.get(window, (set(), set())) for window in {*asked, *(SHOWN if shown else _NEEDED)}}
     for window in SHOWN if shown else ():
         lower, upper = limits[window]
         limits[window] = (lower | {Z_95}, upper | {Z_95})
     found = [
-        (f"ragmonitor-rates-{format_duration(window)}", rates(window, *limits[window], of_hours=window not in asked))
+        (
+            f"ragmonitor-rates-{format_duration(window)}",
+            rates(window, *limits[window], of_hours=window not in asked, series=series),
+        )
         for window in sorted(limits, key=lambda one: (one != DAY, one))  # all read what is usual in a day
     ]
     if with_baselines:
-        found.append(("ragmonitor-baselines", regression.records()))
-    found.append(("ragmonitor-alerts", _alerts(policies, runbooks)))
+        found.append(("ragmonitor-baselines", regression.records(series)))
+    found.append(("ragmonitor-alerts", _alerts(policies, runbooks, series)))
     if with_baselines:
-        found.append(("ragmonitor-regression", regression.alerts(runbooks, interval)))
+        found.append(("ragmonitor-regression", regression.alerts(runbooks, interval, series)))
     return found
 
 
@@ -126,15 +128,16 @@ def _limits(policies: Sequence[AlertPolicy]) -> dict[float, tuple[set[float], se
     return found
 
 
-def _alerts(policies: Sequence[AlertPolicy], runbooks: str) -> list[Rule]:
+def _alerts(policies: Sequence[AlertPolicy], runbooks: str, series: RateSeries) -> list[Rule]:
     with_thresholds = [policy for policy in policies if policy.thresholds]
-    alerts = [record(THRESHOLD, "max by (app, evaluator, severity) (ragmonitor_alert_threshold_ratio)")]
+    alerts = [record(series.threshold, series.largest(series.exported("alert_threshold_ratio"), "severity"))]
     if len({(policy.by_length, policy.resolve_after) for policy in with_thresholds}) > 1:
         return alerts + [
             defect_rate_high(
                 policy,
                 severity,
                 runbooks,
+                series=series,
                 which=selector(policy, policies),
                 labels=stated_labels(policy),
                 about=rate_alert(policy.evaluator),
@@ -144,9 +147,11 @@ def _alerts(policies: Sequence[AlertPolicy], runbooks: str) -> list[Rule]:
         ]
     common = with_thresholds[0] if with_thresholds else AlertPolicy(evaluator="any", critical=0.5)
     others = f',evaluator!~"{"|".join(OWN)}"'
-    alerts += [defect_rate_high(common, severity, runbooks, which=others) for severity in reversed(Severity)]
+    alerts += [
+        defect_rate_high(common, severity, runbooks, series=series, which=others) for severity in reversed(Severity)
+    ]
     return alerts + [
-        defect_rate_high(common, severity, runbooks, which=f',evaluator="{evaluator}"', about=about)
+        defect_rate_high(common, severity, runbooks, series=series, which=f',evaluator="{evaluator}"', about=about)
         for evaluator, about in OWN.items()
         for severity in reversed(Severity)
     ]

@@ -12,12 +12,14 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from monitor.alerts.prometheus import release_gate
+from monitor.clock import SystemClock
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.outcome import RateScope
 from monitor.model.service_version import SeenVersion, ServiceVersion
 from monitor.operations.gate import Release, ResultKey, Side
 from monitor.quantities import format_duration
 from monitor.statistics.rates import Sums
+from monitor.statistics.session_products import SessionMemory, session_key
 from monitor.storage.history.reader import HistoryReader, Search
 from monitor.transport.http.client import HttpClient
 
@@ -87,11 +89,21 @@ class HistorySums:
         found = self._reader.search(wanted)
         if len(found) == _MAX_ROWS:
             raise ConfigError(f"since: there are more than {_MAX_ROWS:,} results of {evaluator}; choose a shorter time")
-        for row in found:
+        memory = SessionMemory(SystemClock())  # no session of so short a time is forgotten
+        for row in reversed(found):
             at = min(row["answered_at"] or row["evaluated_at"], row["evaluated_at"])
             value = row["attributes"].get(side.slice, "")
             if row["scope"] == RateScope.LIVE and value == side.value and at >= start:
-                yield _Part(at, ResultKey(row["app"], row["version"]), Sums.of(row["weight"], defect=row["defect"]))
+                yield _Part(at, ResultKey(row["app"], row["version"]), _of_session(memory, row))
+
+
+def _of_session(memory: SessionMemory, row: Mapping[str, Any]) -> Sums:
+    """Make the sums of a stored score, which counts by its session; the user of an answer is not stored."""
+    weight, defect, products = row["weight"], row["defect"], None
+    if row["session_id"]:
+        session = session_key(row["app"], "session", row["session_id"])
+        products = memory.add(session, (row["evaluator"], row["version"]), weight, defect=defect)
+    return Sums.of(weight, defect=defect, products=products)
 
 
 def newest(known: Iterable[SeenVersion], since: float) -> Release | None:

@@ -6,7 +6,6 @@ own, so that no rule has to select; the slices of what is live do as well (`slic
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
@@ -21,7 +20,6 @@ from monitor.model.outcome import (
     RateScope,
     Scale,
     Score,
-    SessionProducts,
     Skipped,
     SkippedReason,
     UnscoredReason,
@@ -29,7 +27,7 @@ from monitor.model.outcome import (
 from monitor.pipeline.metrics.sessions import SessionMetrics
 from monitor.pipeline.metrics.slices import SliceMetrics
 from monitor.pipeline.service_versions import ServiceVersions
-from monitor.statistics.session_products import SessionMemory, alone
+from monitor.statistics.session_products import SessionMemory
 from monitor.telemetry.metrics import Metrics
 
 _HALF: Final = 300.0  # seconds
@@ -45,8 +43,6 @@ _SKIPPED: Final = (SkippedReason.NO_RESPONSE,)
 """The reasons whose series exist, at 0, from the first use of an app on: sums over reasons have something to add, and
 rates do not miss the first evaluations of what happens most. Others exist once they have happened: 29 series for each
 app and evaluator would be most of a scrape."""
-_PAIRS: Final = ("defects", "all", "both")
-"""The label `of`, in the order of `SessionProducts`."""
 
 
 class _Cell(NamedTuple):
@@ -147,7 +143,6 @@ class _EvaluatorSeries(NamedTuple):
     score_weighted: Counter
     cells: dict[tuple[str, bool], _Cell]
     rule_cells: dict[tuple[str, bool], _Cell]
-    products: dict[str, tuple[Counter, ...]]
     largest: _LargestWeight
     unscored: dict[UnscoredReason, Counter]
     skipped: dict[SkippedReason, Counter]
@@ -180,7 +175,7 @@ class ResultMetrics:
     ) -> None:
         self._metrics = metrics
         self._slicing = slicing
-        self._sessions = SessionMetrics(metrics)
+        self._sessions = SessionMetrics(metrics, memory)
         self._generations = generations
         self._aside: dict[tuple[str, str, str, Traffic], _Apart] = {}
         self._late: dict[tuple[str, str, str], _Apart] = {}
@@ -188,7 +183,6 @@ class ResultMetrics:
         self._durations: dict[str, Histogram] = {}
         self._lags: dict[str, Histogram] = {}
         self._known: dict[str, _Declared] = {}
-        self._memory = memory
         self._clock = clock or SystemClock()
 
     def declare(
@@ -288,7 +282,7 @@ class ResultMetrics:
         lowest = self._known[result.evaluator].evaluator.scale.lowest
         series.score_weighted.inc(result.weight * (outcome.value - lowest))
         app = self._metrics.app(result.case.app)
-        self._sessions.count(app, result)
+        result = replace(result, session_products=self._sessions.count(app, result))
         if self._slicing is not None:
             self._slicing.count(app, result)
         local = self._known[result.evaluator].evaluator.cost == "local"
@@ -296,24 +290,7 @@ class ResultMetrics:
         if self._generations is not None and known_model and result.score_source is ScoreSource.OWN:
             self._generations.saw(app, result.evaluator, result.service_version, result.evaluated_at)
         series.largest.add(result.weight)
-        products = {
-            rule: self._products(app, result, rule, defect=defect)
-            for rule, defect in {"": result.defect, **result.alert_defects}.items()
-        }
-        for rule, found in products.items():
-            for counter, product in zip(series.products[rule], found, strict=True):
-                counter.inc(product)
-        return replace(result, session_products=products)
-
-    def _products(self, app: str, result: EvaluationResult, rule: str, *, defect: bool) -> SessionProducts:
-        """Return what a live score adds within its session: the conversation, else the user, else it alone."""
-        case = result.case
-        kind, name = ("session", case.session_id) if case.session_id else ("user", case.user_id)
-        if self._memory is None or not name:
-            return alone(result.weight, defect=defect)
-        text = f"{app}\x1f{kind}\x1f{name}".encode("utf-8", "surrogatepass")
-        session = hashlib.blake2b(text, digest_size=16).digest()
-        return self._memory.add(session, (result.evaluator, result.version, rule), result.weight, defect=defect)
+        return result
 
     def _count_disliked(self, result: EvaluationResult) -> None:
         app = self._metrics.app(result.case.app)
@@ -352,7 +329,7 @@ class ResultMetrics:
 
     def _create(self, app: str, name: str) -> _EvaluatorSeries:
         metrics, (evaluator, defect, version, _, scores, alert_rules) = self._metrics, self._known[name]
-        self._sessions.prepare(app, name, version)
+        self._sessions.prepare(app, name, version, tuple(rule.name for rule in alert_rules))
         largest = _LargestWeight(self._clock)
         metrics.weight_max.labels(app, name).set_function(largest.value)
         cells = {}
@@ -377,15 +354,6 @@ class ResultMetrics:
                 )
                 for rule in alert_rules
                 for bad in (False, True)
-            },
-            {
-                "": tuple(metrics.session_products.labels(app, name, version, of) for of in _PAIRS),
-                **{
-                    rule.name: tuple(
-                        metrics.rule_session_products.labels(app, name, version, rule.name, of) for of in _PAIRS
-                    )
-                    for rule in alert_rules
-                },
             },
             largest,
             {

@@ -1,61 +1,81 @@
-"""Counts conversations: how many were judged, and how many of them had at least one defective answer.
+"""Counts sessions: the conversations that were judged, and what answers of one session have in common.
 
 A session is what the service calls one (`session.id`). It counts once for each evaluator: as judged with its first
-scored answer, as defective with its first defect, and again after 24 hours without an answer. With sampling not all
-answers of a session are judged, so the share of defective ones is at most that of all sessions.
+scored answer, as defective with its first defect, and again when `SessionMemory` takes it for a new one. With sampling
+not all answers of a session are judged, so the share of defective ones is at most that of all sessions.
+
+For limits an answer without a session belongs to its user, or else is a session of its own. So is every answer where
+there is no memory.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from dataclasses import dataclass, field
 from typing import Final
 
-from monitor.model.outcome import EvaluationResult
+from prometheus_client import Counter
+
+from monitor.model.case import Case
+from monitor.model.outcome import EvaluationResult, SessionProducts
+from monitor.statistics.session_products import SessionMemory, alone, session_key
 from monitor.telemetry.metrics import Metrics
 
-AT_MOST: Final = 10_000
-"""Sessions that are remembered, the latest ones: a forgotten session that goes on counts as another."""
-IDLE: Final = 24 * 3600.0
-"""Seconds without a scored answer after which a session is over."""
-
-
-@dataclass(slots=True)
-class _Session:
-    """The evaluators, with their versions, that have scored an answer of a session; those that found a defect."""
-
-    seen_at: float
-    judged: set[tuple[str, str]] = field(default_factory=set)
-    defective: set[tuple[str, str]] = field(default_factory=set)
+PAIRS: Final = ("defects", "all", "both")
+"""The label `of`, in the order of `SessionProducts`."""
 
 
 class SessionMetrics:
-    """Counts the sessions of live results."""
+    """Counts the sessions of live scores, and the products of weights within them."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, memory: SessionMemory | None) -> None:
         self._metrics = metrics
-        self._sessions: OrderedDict[tuple[str, str], _Session] = OrderedDict()
+        self._memory = memory
+        self._products: dict[tuple[str, str, str], tuple[Counter, ...]] = {}
 
-    def prepare(self, app: str, evaluator: str, version: str) -> None:
-        """Create the series of an app (its label) and an evaluator, at 0."""
-        self._metrics.sessions.labels(app, evaluator, version)
-        self._metrics.sessions_defective.labels(app, evaluator, version)
+    def prepare(self, app: str, evaluator: str, version: str, rules: tuple[str, ...] = ()) -> None:
+        """Create the series of an app (its label) and an evaluator, at 0; `rules` are those that alerts bring."""
+        metrics = self._metrics
+        metrics.sessions.labels(app, evaluator, version)
+        metrics.sessions_defective.labels(app, evaluator, version)
+        self._products[app, evaluator, ""] = tuple(
+            metrics.session_products.labels(app, evaluator, version, of) for of in PAIRS
+        )
+        for rule in rules:
+            self._products[app, evaluator, rule] = tuple(
+                metrics.rule_session_products.labels(app, evaluator, version, rule, of) for of in PAIRS
+            )
 
-    def count(self, app: str, result: EvaluationResult) -> None:
-        """Count a live score of `app`, which is the app's label. An answer without a session counts nowhere."""
-        if not result.case.session_id:
-            return
-        key, by = (app, result.case.session_id), (result.evaluator, result.version)
-        session = self._sessions.get(key)
-        if session is None or result.evaluated_at - session.seen_at > IDLE:
-            session = self._sessions[key] = _Session(result.evaluated_at)
-        session.seen_at = max(session.seen_at, result.evaluated_at)
-        self._sessions.move_to_end(key)
-        if len(self._sessions) > AT_MOST:
-            self._sessions.popitem(last=False)
-        if by not in session.judged:
-            session.judged.add(by)
-            self._metrics.sessions.labels(app, *by).inc()
-        if result.defect and by not in session.defective:
-            session.defective.add(by)
-            self._metrics.sessions_defective.labels(app, *by).inc()
+    def count(self, app: str, result: EvaluationResult) -> dict[str, SessionProducts]:
+        """Count a live score of `app`, which is the app's label.
+
+        Returns what it adds within its session, by the rule that an alert brings; empty: the evaluator's own.
+        """
+        session = _session(app, result.case) if self._memory is not None else None
+        found = {
+            rule: self._added(session, result, rule, defect=defect)
+            for rule, defect in {"": result.defect, **result.alert_defects}.items()
+        }
+        for rule, products in found.items():
+            for counter, product in zip(self._products[app, result.evaluator, rule], products, strict=True):
+                counter.inc(product)
+        if session is not None and result.case.session_id:
+            self._count_conversation(app, result, found[""])
+        return found
+
+    def _added(self, session: bytes | None, result: EvaluationResult, rule: str, *, defect: bool) -> SessionProducts:
+        if self._memory is None or session is None:
+            return alone(result.weight, defect=defect)
+        return self._memory.add(session, (result.evaluator, result.version, rule), result.weight, defect=defect)
+
+    def _count_conversation(self, app: str, result: EvaluationResult, products: SessionProducts) -> None:
+        """Count the session if this is its first scored answer, and its first defect: it makes no pair with another."""
+        square, by = result.weight * result.weight, (app, result.evaluator, result.version)
+        if products.every == square:
+            self._metrics.sessions.labels(*by).inc()
+        if result.defect and products.defects == square:
+            self._metrics.sessions_defective.labels(*by).inc()
+
+
+def _session(app: str, case: Case) -> bytes | None:
+    """Return the key of the session: the conversation, else the user; None where neither is known."""
+    kind, name = ("session", case.session_id) if case.session_id else ("user", case.user_id)
+    return session_key(app, kind, name) if name else None

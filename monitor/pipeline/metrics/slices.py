@@ -4,6 +4,8 @@ A slice is no label of the families that alerts read, for three reasons. Labels 
 make 9,261 series of one, a family of their own makes 63. A new value begins a new series, whose first result
 `increase()` cannot see: in a family of its own that costs the slice a result, as a label it would bias the whole. And
 rules and dashboards need not sum over labels that differ from one configuration to the next.
+
+Limits of a slice count by session, too: it sums the products that its answers add to those of the whole.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from prometheus_client import Counter
 
 from monitor.clock import Clock
 from monitor.model.outcome import EvaluationResult
+from monitor.pipeline.metrics.sessions import PAIRS
 from monitor.statistics.rates import Sums
+from monitor.statistics.session_products import alone
 from monitor.statistics.slice_sums import Sliced
 from monitor.telemetry.metrics import OVERFLOW, Metrics, printable
 
@@ -32,6 +36,13 @@ class _Cells(NamedTuple):
     squares: Counter
 
 
+class _Value(NamedTuple):
+    """The series of one value of a slice, by evaluator and version: by whether a score is a defect, and products."""
+
+    cells: dict[bool, _Cells]
+    products: tuple[Counter, ...]
+
+
 _Place = tuple[str, str]  # app and slice
 
 
@@ -45,19 +56,24 @@ class SliceMetrics:
         self.recent = Sliced(clock)
         """Those of the last day."""
         self._seen: dict[_Place, dict[str, float]] = {}  # the last time of each value
-        self._cells: dict[_Place, dict[tuple[str, str, str, bool], _Cells]] = {}
+        self._values: dict[_Place, dict[tuple[str, str, str], _Value]] = {}
 
     def count(self, app: str, result: EvaluationResult) -> None:
-        """Count a score; `app` is a label value."""
+        """Count a score, with what it adds within its session; `app` is a label value."""
+        products = result.session_products.get("") or alone(result.weight, defect=result.defect)
         for name in self._names:
             place = (app, name)
             value = self._value(place, result.case.attributes.get(name, ""))
-            cells = self._of(place, result.evaluator, result.version, value)[result.defect]
+            found = self._of(place, result.evaluator, result.version, value)
+            cells = found.cells[result.defect]
             cells.number.inc()
             cells.weight.inc(result.weight)
             cells.squares.inc(result.weight**2)
+            for counter, product in zip(found.products, products, strict=True):
+                counter.inc(product)
             at = result.case.answered_at or result.evaluated_at
-            self.recent.add((app, result.evaluator), name, value, at, Sums.of(result.weight, defect=result.defect))
+            one = Sums.of(result.weight, defect=result.defect, products=products)
+            self.recent.add((app, result.evaluator), name, value, at, one)
 
     def _value(self, place: _Place, given: str) -> str:
         value = printable(given)
@@ -73,22 +89,30 @@ class SliceMetrics:
         seen[value] = now
         return value
 
-    def _of(self, place: _Place, evaluator: str, version: str, value: str) -> dict[bool, _Cells]:
-        cells = self._cells.setdefault(place, {})
-        if (evaluator, version, value, True) not in cells:
-            for defect in (False, True):
-                labels = (place[0], evaluator, version, place[1], value, str(defect).lower())
-                made = _Cells(*(family.labels(*labels) for family in self._families))
-                cells[evaluator, version, value, defect] = made
-        return {defect: cells[evaluator, version, value, defect] for defect in (False, True)}
+    def _of(self, place: _Place, evaluator: str, version: str, value: str) -> _Value:
+        values = self._values.setdefault(place, {})
+        found = values.get((evaluator, version, value))
+        if found is None:
+            labels = (place[0], evaluator, version, place[1], value)
+            cells = {
+                defect: _Cells(*(family.labels(*labels, str(defect).lower()) for family in self._families))
+                for defect in (False, True)
+            }
+            products = tuple(self._metrics.slice_session_products.labels(*labels, of) for of in PAIRS)
+            found = values[evaluator, version, value] = _Value(cells, products)
+        return found
 
     def _remove(self, place: _Place, value: str) -> None:
         self.recent.remove(*place, value)
-        cells = self._cells[place]
-        for evaluator, version, held, defect in [key for key in cells if key[2] == value]:
-            del cells[evaluator, version, held, defect]
+        values = self._values[place]
+        for evaluator, version, held in [key for key in values if key[2] == value]:
+            del values[evaluator, version, held]
+            labels = (place[0], evaluator, version, place[1], held)
             for family in self._families:
-                family.remove(place[0], evaluator, version, place[1], held, str(defect).lower())
+                for defect in ("false", "true"):
+                    family.remove(*labels, defect)
+            for of in PAIRS:
+                self._metrics.slice_session_products.remove(*labels, of)
 
     @property
     def _families(self) -> tuple[Counter, Counter, Counter]:

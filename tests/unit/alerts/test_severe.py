@@ -157,5 +157,5 @@ def test_the_limits_are_exported_for_the_rules() -> None:
         labels = {"app": app, "evaluator": "violence", "sessions": sessions}
         return metrics.registry.get_sample_value("ragmonitor_severe_unexplained_limit_sessions", labels)
 
-    assert [limit("shop", one) for one in "12345"] == [2, 66, 226, 458, 741]
+    assert [limit("shop", one) for one in "12345"] == [2, 46, 151, 309, 506]
     assert limit("docs", "1") == float("inf")

@@ -20,11 +20,13 @@ from monitor.statistics.power import (
     Regression,
     SimulatedCounts,
     episodes,
+    high_alarms,
     high_delay,
     regression_delay,
     stream,
 )
 from monitor.statistics.rates import Sums
+from monitor.statistics.session_products import SessionMemory
 from monitor.statistics.windows import Windows
 
 DEFAULTS = [(one.window, one.z) for one in DEFAULT_WINDOWS]
@@ -108,3 +110,32 @@ def test_a_rise_to_nowhere_is_not_noticed_and_one_to_everything_at_once() -> Non
     soon = regression_delay(FAMILIES["default"], 0.01, 0.9, 1000, runs=3, rng=rng)
     assert soon.median is not None
     assert soon.median <= 2 / 12
+
+
+def test_what_is_simulated_by_session_has_the_products_that_a_memory_of_sessions_sums_up() -> None:
+    memory = SessionMemory(ManualClock())
+    parts = []
+    for number, defect in enumerate([True, False, False, True, False]):
+        for _ in range(3):
+            products = memory.add(bytes([number]), ("grounded", "1"), 1.0, defect=defect)
+            parts.append(Sums.of(1.0, defect=defect, products=products))
+    assert Sums.total(parts) == Sums.counted(15, 6, per_session=3)
+
+
+def test_no_single_session_of_bad_answers_fires_the_level_where_ten_of_them_alone_do() -> None:
+    assert High(DEFAULTS, 0.03, Z_OVER).fires(SimulatedCounts([(87, 10)]), 1)
+    assert not High(DEFAULTS, 0.03, Z_OVER, per_session=10).fires(SimulatedCounts([(9, 1)]), 1)
+
+
+def test_a_rise_takes_a_regression_by_session_longer() -> None:
+    rng = random.Random(4)
+    alone = regression_delay(FAMILIES["default"], 0.05, 0.3, 300, runs=20, rng=rng)
+    in_sessions = regression_delay(FAMILIES["default"], 0.05, 0.3, 300, runs=20, rng=rng, per_session=10)
+    assert alone.median is not None
+    assert in_sessions.median is None or in_sessions.median > 2 * alone.median
+
+
+def test_a_steady_rate_below_the_threshold_seldom_raises_alarms_and_one_above_does() -> None:
+    rng = random.Random(5)
+    assert high_alarms(High(DEFAULTS, 0.03, Z_OVER), 0.005, 100, days=5, rng=rng) == 0
+    assert high_alarms(High(DEFAULTS, 0.03, Z_OVER, per_session=5), 0.3, 100, days=5, rng=rng) > 0

@@ -20,8 +20,8 @@ from monitor.statistics.severe_cases import (
 
 
 def test_the_limits_at_three_false_pages_a_month() -> None:
-    assert unexplained_limits(3.0)[:5] == (2, 66, 226, 458, 741)
-    assert [sessions_to_page(one) for one in (0, 2, 3, 66, 67, 226, 227)] == [1, 1, 2, 2, 3, 3, 4]
+    assert unexplained_limits(3.0)[:5] == (2, 46, 151, 309, 506)
+    assert [sessions_to_page(one) for one in (0, 2, 3, 46, 47, 151, 152)] == [1, 1, 2, 2, 3, 3, 4]
 
 
 def test_every_session_pages_if_any_number_of_false_pages_is_accepted() -> None:
@@ -34,10 +34,22 @@ def test_with_more_than_all_limits_nothing_pages() -> None:
 
 
 @given(x=st.integers(0, 3000), accepted=st.floats(0.05, 30))
-def test_it_takes_the_fewest_sessions_that_false_ones_seldom_reach(x: int, accepted: float) -> None:
+def test_it_takes_the_fewest_sessions_with_which_false_pages_seldom_begin(x: int, accepted: float) -> None:
     needed = sessions_to_page(x, accepted)
-    seldom = [tail((x + 1) / 720, one) <= accepted / 720 for one in range(1, MOST_SESSIONS + 1)]
+    seldom = [(x + 1) * tail((x + 1) / 720, one - 1) <= accepted for one in range(1, MOST_SESSIONS + 1)]
     assert needed == (seldom.index(True) + 1 if any(seldom) else None)
+
+
+@given(accepted=st.floats(0.05, 100), confirmed=st.floats(0.05, 3000))
+def test_no_volume_of_false_cases_brings_more_false_pages_than_accepted(accepted: float, confirmed: float) -> None:
+    assert expected_false_pages(confirmed, accepted) <= accepted
+
+
+@pytest.mark.parametrize("accepted", [0.3, 1.0, 3.0, 30.0])
+def test_just_below_each_limit_false_pages_are_within_what_is_accepted(accepted: float) -> None:
+    shares = (0.8, 0.9, 0.95, 1.0, 1.05)
+    volumes = [limit * share for limit in unexplained_limits(accepted) if limit > 0 for share in shares]
+    assert max(expected_false_pages(one, accepted) for one in volumes) <= 0.7 * accepted
 
 
 @given(x=st.integers(0, 500))

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.model.case import Case
-from monitor.model.outcome import EvaluationResult, Score
+from monitor.model.outcome import EvaluationResult, Score, SessionProducts
 from monitor.pipeline.metrics.slices import FORGET_AFTER, MOST_VALUES, SliceMetrics
 from monitor.telemetry.metrics import OVERFLOW
 from tests.support.runtime import runtime, total
@@ -99,3 +99,28 @@ def test_a_value_from_outside_is_made_safe_for_every_parser():
     (value,) = {sample.labels["value"] for one in lent.metrics.slice_weight.collect() for sample in one.samples}
     assert value.isprintable()
     assert len(value) == 128
+
+
+def test_a_slice_adds_up_what_its_answers_add_within_their_sessions():
+    lent = runtime()
+    slicing = SliceMetrics(("tenant",), lent.metrics, lent.clock)
+    for products in ((1.0, 1.0, 1.0), (3.0, 3.0, 3.0)):  # two bad answers of a session
+        one = replace(judged(1.0, defect=True, tenant="north"), session_products={"": SessionProducts(*products)})
+        slicing.count("shop", replace(one, evaluated_at=lent.clock.now()))
+    slicing.count("shop", replace(judged(2.0, tenant="north"), evaluated_at=lent.clock.now()))
+    name = "ragmonitor_slice_evaluation_session_products_total"
+    found = [total(lent.metrics, name, value="north", of=of) for of in ("defects", "all", "both")]
+    assert found == [4.0, 8.0, 4.0]
+    sums = slicing.recent.of("shop", "e")["tenant"]["north"]
+    assert (sums.defect_products, sums.every_products, sums.both_products) == (4.0, 8.0, 4.0)
+
+
+def test_the_products_of_a_value_that_no_longer_occurs_make_room_as_well():
+    lent = runtime()
+    slicing = SliceMetrics(("tenant",), lent.metrics, lent.clock)
+    slicing.count("shop", judged(tenant="old"))
+    lent.clock.advance(FORGET_AFTER + 1)
+    for number in range(MOST_VALUES):
+        slicing.count("shop", judged(tenant=f"t{number}"))
+    assert total(lent.metrics, "ragmonitor_slice_evaluation_session_products_total", value="old") == 0
+    assert total(lent.metrics, "ragmonitor_slice_evaluation_session_products_total", value="t1", of="all") == 1
