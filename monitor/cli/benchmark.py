@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from monitor import config as configuration
 from monitor.cli import _options
-from monitor.cli.console.output import align, clean, echo_json, echo_lines, report, without_empty, writing
+from monitor.cli.console.output import (
+    clean,
+    echo_json,
+    echo_lines,
+    fit,
+    line_width,
+    report,
+    without_empty,
+    wrap,
+    writing,
+)
 from monitor.cli.console.progress import Bars
 from monitor.operations.benchmark import EvaluatorBenchmark, FileBenchmark, benchmark_file, draw_plot
 from monitor.operations.event_loop import run_async
@@ -82,42 +92,77 @@ def _lines(found: FileBenchmark) -> Iterator[str]:
     yield f"{clean(found.path.name)}: {answers}, {found.defective} ({share}) are defective"
     if found.without_answer:
         yield f"{found.without_answer} more rows have no answer, or documents without text"
-    yield ""
-    reasons = sorted({reason for one in found.evaluators for reason in one.not_scored})
-    table = [_column(one, reasons) for one in found.evaluators]
-    names = ["", "scored", *(f"{outcome}: {reason}" for outcome, reason in reasons)]
-    names += ["AUROC", "average precision"]
-    names += ["configured rule", "  recall, false alarms", "  F1, balanced accuracy"]
-    names += ["best threshold by F1", "  F1", "best by balanced accuracy", "  balanced accuracy"]
-    names += ["calibration error", "  expected by chance"]
-    names += ["time per case, median, p95", "cost per case, median, p95", "cost of results"]
-    yield from align(without_empty(zip(names, *table, strict=True)))
+    for header, line in _TABLES:
+        columns = without_empty(zip(header, *map(line, found.evaluators), strict=True))
+        if len(columns) > 1:
+            yield ""
+            yield from fit(list(zip(*columns, strict=True)), line_width())
+    yield from _without_score(found.evaluators)
     if found.paid:
+        yield ""
         yield f"paid: {dollars(found.paid)}, including calls without a result"
 
 
-def _column(one: EvaluatorBenchmark, reasons: Sequence[tuple[str, str]]) -> list[str]:
-    quality, rule = one.quality, one.quality.by_rule
-    f1, balanced = quality.best_f1, quality.best_balanced
+def _without_score(found: Sequence[EvaluatorBenchmark]) -> Iterator[str]:
+    """For each reason, of how many answers evaluators have no score."""
+    evaluators: dict[tuple[str, str, int], list[str]] = {}
+    for one in found:
+        for (outcome, reason), number in one.not_scored.items():
+            evaluators.setdefault((outcome, reason, -number), []).append(one.name)
+    if not evaluators:
+        return
+    yield ""
+    yield "answers without a score"
+    named = {f"{outcome}: {reason} {-number}": who for (outcome, reason, number), who in sorted(evaluators.items())}
+    for name, who in named.items():
+        yield from wrap(name, who, line_width(), indent=max(map(len, named)) + 2)
+
+
+def _scores(one: EvaluatorBenchmark) -> list[str]:
+    quality = one.quality
     return [
         one.name,
         str(quality.answers),
-        *(str(one.not_scored.get(reason, "-")) for reason in reasons),
         _with_interval(quality.auroc, quality.auroc_interval),
         _with_interval(quality.average_precision, quality.average_precision_interval),
-        str(one.configured.defect),
-        f"{percent(rule.recall)}, {percent(rule.alarms)}" if quality.answers else "-",
-        f"{rule.f1:.3f}, {rule.balanced_accuracy:.3f}" if quality.answers else "-",
+    ]
+
+
+def _configured(one: EvaluatorBenchmark) -> list[str]:
+    rule = one.quality.by_rule
+    figures = [percent(rule.recall), percent(rule.alarms), f"{rule.f1:.3f}", f"{rule.balanced_accuracy:.3f}"]
+    return [one.name, str(one.configured.defect), *(figures if one.quality.answers else ["-"] * len(figures))]
+
+
+def _best(one: EvaluatorBenchmark) -> list[str]:
+    f1, balanced = one.quality.best_f1, one.quality.best_balanced
+    return [
+        one.name,
         _rule(one, f1),
         f"{f1.confusion.f1:.3f}" if f1 else "-",
         _rule(one, balanced),
         f"{balanced.confusion.balanced_accuracy:.3f}" if balanced else "-",
-        _with_interval(quality.calibration_error, None),
-        _with_interval(quality.calibration_by_chance, None),
+    ]
+
+
+def _costs(one: EvaluatorBenchmark) -> list[str]:
+    return [
+        one.name,
+        _with_interval(one.quality.calibration_error, None),
+        _with_interval(one.quality.calibration_by_chance, None),
         f"{timing(one.seconds.median)}, {timing(one.seconds.p95)}" if one.seconds else "-",
         f"{dollars(one.dollars.median)}, {dollars(one.dollars.p95)}" if one.cost and one.dollars else "-",
         dollars(one.cost),
     ]
+
+
+_TABLES: Final = (
+    (("evaluator", "scored", "AUROC", "average precision"), _scores),
+    (("evaluator", "configured rule", "recall", "false alarms", "F1", "balanced accuracy"), _configured),
+    (("evaluator", "best threshold by F1", "F1", "by balanced accuracy", "balanced accuracy"), _best),
+    (("evaluator", "calibration error", "by chance", "time a case, p50, p95", "cost a case, p50, p95", "cost"), _costs),
+)
+"""Tables with a line for each evaluator: the header, and what makes a line."""
 
 
 def _with_interval(value: float | None, interval: Interval | None) -> str:

@@ -197,6 +197,20 @@ def test_documents_whose_texts_are_not_recorded_raise_the_alert_on_the_instrumen
             assert "`rag-monitor coverage`" in found["description"]
             why = command("why", "row-1", "-c", str(tmp_path / "config.yaml"), "-e", "overlap_groundedness")
             assert "the texts of the retrieved documents" in why.output.replace("\n", " ")
+            trace_id = "5e" * 16
+            search = span(trace_id, 2, {"openinference.span.kind": "RETRIEVER", "input.value": "refunds"}, parent=1)
+            asked = {"input.value": "Can I get my money back?", "output.value": GOOD}
+            ask = span(trace_id, 1, {"openinference.span.kind": "CHAIN", **asked})
+            send_spans(monitor, {**search, "droppedAttributesCount": 12}, ask)
+            evaluated(monitor, 41)
+
+            def why_of_trace() -> str:
+                said = command("why", trace_id, "-c", str(tmp_path / "config.yaml")).output
+                return " ".join(said.split())
+
+            limit = "the sender dropped 12 attributes (OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT)"
+            wait_until(lambda: limit in why_of_trace(), 30, "the trace in the request log")
+            assert "in the service (openinference), record them: Retrievers send it" in why_of_trace()
             assert monitor.terminate(12) == 0
 
 

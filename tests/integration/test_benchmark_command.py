@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from monitor import registry
+from monitor.stages import Evaluator
 from tests.support import llm as say
-from tests.support.command import cells, command, judged_by, read_rows, write_rows
+from tests.support.command import cells, columns, command, judged_by, read_rows, write_rows
 from tests.support.llm import LLMServer
 from tests.support.paths import DATA
 
@@ -37,13 +39,24 @@ def test_the_table_shows_quality_threshold_calibration_and_time():
     assert ended.exit_code == 0, ended.output
     heading, *_ = ended.stdout.splitlines()
     assert heading == "labelled_sample.jsonl: 29 labelled answers in 29 groups, 13 (45 %) are defective"
-    table = cells(ended.stdout)
+    table = columns(ended.stdout)
     assert table["AUROC"][0].startswith("1.000 (")
     assert table["scored"] == ["29"]
     assert table["configured rule"] == ["below 0.45"]
-    assert {"average precision", "best threshold by F1", "calibration error", "time per case, median, p95"} <= set(
-        table
-    )
+    assert {"average precision", "best threshold by F1", "calibration error", "time a case, p50, p95"} <= set(table)
+
+
+def test_many_evaluators_are_lines_of_tables_that_fit_and_missing_scores_are_listed_by_reason():
+    every = (registry.component("evaluators", name, Evaluator) for name in registry.types("evaluators"))
+    local = [one.name for one in every if one.cost == "local"]
+    ended = command("benchmark", SAMPLE, "--evaluators", ",".join(local))
+    assert ended.exit_code == 0, ended.output
+    assert max(map(len, ended.stdout.splitlines())) <= 100
+    table = columns(ended.stdout)
+    assert table["evaluator"][: len(local)] == local
+    assert len(table["AUROC"]) == len(table["configured rule"]) == len(local)
+    listed = cells(ended.stdout.partition("answers without a score")[2])
+    assert "f1_score" in listed["skipped: no_reference 29"]
 
 
 def test_machines_get_the_same_numbers_twice():
@@ -131,7 +144,7 @@ def test_a_row_without_a_label_is_noted_with_its_line_and_the_others_are_measure
     assert first == f"{path}: line 30: `label` is 'bad', but must be 1 (defective) or 0 (good)"
     assert second.startswith(f"{path}: line 31: the row has 'label'")
     assert third == f"{tmp_path / 'missing.jsonl'}: cannot be read: No such file or directory"
-    assert cells(ended.stdout)["scored"] == ["29"]
+    assert columns(ended.stdout)["scored"] == ["29"]
 
 
 def test_rows_of_one_group_are_resampled_and_split_together(tmp_path):
@@ -181,7 +194,7 @@ def test_one_kind_of_label_has_no_auroc_and_says_so(tmp_path):
     (one,) = measured(path, "--evaluators", "overlap_groundedness")["evaluators"]
     assert one["auroc"] is one["best_f1"] is one["calibration_error"] is None
     assert not any(isinstance(value, float) and math.isnan(value) for value in one.values())
-    shown = cells(command("benchmark", path, "--evaluators", "overlap_groundedness").stdout)
+    shown = columns(command("benchmark", path, "--evaluators", "overlap_groundedness").stdout)
     assert "AUROC" not in shown
 
 

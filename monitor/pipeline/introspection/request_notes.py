@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from monitor.clock import Clock
-from monitor.model.case import Reading, ReadingStatus
+from monitor.model.case import ContextStatus, Reading, ReadingStatus
 from monitor.model.outcome import EvaluationResult, RateScope, Score, Skipped
 from monitor.model.request_log import EvaluatorDecision, RequestRecord, RequestStep
 from monitor.pipeline.ledger import RequestOutcome, TraceOutcome
@@ -49,7 +49,9 @@ class RequestNote:
 
     def read(self, reading: Reading) -> None:
         """Note the facts of the request, none of its texts."""
-        detail = reading.error if reading.status in _OWN_WORDS else ""
+        unrecorded = reading.case.context_status is ContextStatus.NOT_RECORDED
+        known = reading.status in _OWN_WORDS or (reading.status is ReadingStatus.READY and unrecorded)
+        detail = reading.error if known else ""
         self._facts |= {"detail": detail, "joined": reading.joined, "traffic": reading.case.traffic.value}
         self._facts["context"] = reading.case.context_status.value if reading.status is ReadingStatus.READY else ""
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from monitor.extraction import coverage
 from monitor.model.case import ContextStatus
 from monitor.model.request_log import RequestRecord
 from monitor.pipeline.introspection.explain import (
@@ -31,6 +32,9 @@ from monitor.quantities import human_duration
 
 _SHOWN: Final = 12
 """Spans that are named."""
+
+_ROWS: Final = "case"
+"""A shape of rows: their advice is that of all."""
 
 _CLOSED: Final[Mapping[str, str]] = {
     "root_ended": "because its root had ended and nothing more arrived for {grace_period}",
@@ -135,9 +139,22 @@ _CONTEXT: Final[Mapping[str, str]] = {
 
 def _extracted(request: RequestRecord) -> ExplanationStep:
     text = f"a question and an answer{_CONTEXT.get(request.context, '')}"
+    setting = ""
+    if request.context == ContextStatus.NOT_RECORDED:
+        text = f"a question and an answer; {request.detail}" if request.detail else text
+        setting = _to_record(request)
     if request.traffic not in ("", "production"):
         text += f"; its traffic class is {request.traffic}, so it is in no live rate"
-    return ExplanationStep("extracted", text)
+    return ExplanationStep("extracted", text, setting)
+
+
+def _to_record(request: RequestRecord) -> str:
+    """Say how the service sends the texts of its documents, in the words of the dialect that it speaks."""
+    retrieving = sorted(request.joined, key=lambda one: one.role != "retrieval")
+    dialect = next((one.dialect for one in retrieving if one.dialect), "")
+    first, _, _ = coverage.advice(dialect if request.closed else _ROWS, "context").partition("\n\n")
+    advice = "" if first.startswith("```") else f": {' '.join(first.split()).removesuffix(':')}"
+    return f"in the service{f' ({dialect})' if dialect else ''}, record them{advice}"
 
 
 def _earlier(requests: Sequence[RequestRecord]) -> Iterator[ExplanationStep]:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.model.case import Joined
 from monitor.model.outcome import Attempt
 from monitor.model.request_log import EvaluatorDecision, RequestRecord
 from monitor.pipeline.introspection.explain import (
@@ -54,6 +55,36 @@ def with_decision(**fields) -> TraceFacts:
 def test_a_trace_that_all_have_judged_needs_no_setting():
     found = explain_trace(FACTS, SETUP)
     assert (found.cause, found.setting, found.conclusion) == (Cause.EVALUATED, "", "Scored by local, judged.")
+
+
+def unrecorded(**fields) -> tuple[str, str]:
+    """What is said of extraction, and what to set, where the texts of documents were not sent."""
+    record = replace(TRAIL, context="not_recorded", **fields)
+    (step,) = [one for one in explain_trace(replace(FACTS, recorded=[record]), SETUP).steps if one.what == "extracted"]
+    return step.text, step.setting
+
+
+def test_texts_of_documents_that_were_not_sent_have_the_limit_that_kept_them_and_the_dialect_s_advice():
+    limit = "the texts of the retrieved documents were not sent; the sender dropped 12 attributes (SOME_LIMIT)"
+    joined = (Joined("ask", "1", "request", "gen_ai"), Joined("search", "2", "retrieval", "openinference"))
+    text, setting = unrecorded(detail=limit, joined=joined)
+    assert text == f"a question and an answer; {limit}"
+    assert setting.startswith("in the service (openinference), record them: Retrievers send it: in LangChain")
+    assert "128 attributes" in setting
+
+
+@pytest.mark.parametrize("dialect", ["spring_ai", "", "of_a_plugin"])
+def test_without_advice_in_words_for_the_dialect_it_is_still_said_what_to_do(dialect):
+    text, setting = unrecorded(joined=(Joined("ask", "1", "request", dialect),))
+    assert text == "a question and an answer; the texts of the retrieved documents were not sent"
+    assert setting.startswith("in the service")
+    assert "```" not in setting
+
+
+def test_a_row_without_the_texts_of_its_documents_has_the_advice_for_rows():
+    assert unrecorded(closed="")[1].startswith(
+        "in the service, record them: List the documents that reached the prompt"
+    )
 
 
 @pytest.mark.parametrize(
