@@ -23,6 +23,8 @@ _OPENINGS = frozenset(
     explanation|reasoning|analysis|thinking|thought|thoughts|thought process|my thought process|steps|step by step
     conclusion|here is the answer|here is my answer|here you go|let me think
     let us think|let s think|lets think|let s think step by step|let us think step by step
+    let me think step by step|let me think about it|let me think about it step by step
+    let me think about this step by step|let s think about it step by step|let s think about this step by step
     let s solve this problem step by step|let us solve this problem step by step|let s solve this step by step
     lösung|antwort|die antwort|ergebnis|erklärung|begründung|respuesta|la respuesta|solución|explicación
     réponse|la réponse|explication|raisonnement|risposta|soluzione|spiegazione|resposta|solução|explicação
@@ -30,6 +32,9 @@ _OPENINGS = frozenset(
     """.replace("\n", "|").split("|")
 )
 _OPENINGS_BARE: Final = frozenset(" ".join(opening.split()) for opening in _OPENINGS) - {""}
+
+_NOTHING: Final = frozenset({"n a", "null"})
+_tag = re.compile(r"</?think(?:ing)?>", re.IGNORECASE)
 
 _READ: Final = 100_000
 """Characters of a text in which a letter is looked for."""
@@ -93,8 +98,9 @@ def why_trivial(case: Case) -> str:
     if len(bare) == 1 and bare.isascii() and bare.isalpha():
         answers = _named.fullmatch(case.response.strip()) or _is_answer(bare, case)
         return "" if answers else "it is a single letter"
-    if bare in _OPENINGS_BARE:
-        return "" if _offered(words, case) else "it is the opening of an answer that does not come"
+    if bare in _OPENINGS_BARE or bare in _NOTHING:
+        said = "it says that there is none" if bare in _NOTHING else "it is the opening of an answer that does not come"
+        return "" if _offered(words, case) else said
     last = case.response.rstrip(" \t\r\n*_#>`\"'")
     if last.endswith(_COLONS) and len(words) <= _LABEL_WORDS and len(bare) <= _LABEL_CHARACTERS:
         return "it is a heading with nothing below it"
@@ -102,7 +108,9 @@ def why_trivial(case: Case) -> str:
 
 
 def _words(text: str) -> list[str]:
-    kept = (c if unicodedata.category(c)[0] in "LNM" else " " for c in unicodedata.normalize("NFKC", text))
+    text = unicodedata.normalize("NFKC", _tag.sub(" ", text))
+    # What is not displayed, such as a soft hyphen, divides no word.
+    kept = ("" if (kind := unicodedata.category(c)) == "Cf" else c if kind[0] in "LNM" else " " for c in text)
     return "".join(kept).casefold().split()
 
 

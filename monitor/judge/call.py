@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import secrets
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -26,7 +26,6 @@ from monitor.telemetry.tracing import Fact, Work
 # Reasons that never come from a call: the pipeline decides them before it asks the judge.
 _ELSEWHERE = frozenset(
     {
-        UnscoredReason.INJECTION_SUSPECTED,
         UnscoredReason.INCOMPLETE_TRACE,
         UnscoredReason.OVERLOADED,
         UnscoredReason.ERROR,
@@ -94,7 +93,6 @@ class Caller:
         budget: BudgetTracker,
         tariff: Tariff,
         metrics: JudgeMetrics,
-        rng: random.Random,
         pause: Pause,
     ) -> None:
         self._model = settings.model
@@ -110,7 +108,7 @@ class Caller:
         self._budget = budget
         self._tariff = tariff
         self._metrics = metrics
-        self._secret = rng.randbytes(_SECRET_BYTES)
+        self._secret = secrets.token_bytes(_SECRET_BYTES)
         self._breaker = Breaker(runtime.clock, self._breaker_changed)
         per_minute = settings.budget.requests_per_minute
         self._admission = Admission(self._breaker, per_minute, settings.max_concurrency, runtime, pause)

@@ -173,7 +173,6 @@ class JudgeClient:
             budget=self._budget,
             tariff=tariff or budget.Tariff(),
             metrics=self._metrics,
-            rng=rng,
             pause=self.pause,
         )
         self._structured = True  # until the provider rejects response_format
@@ -301,7 +300,10 @@ class JudgeClient:
             data, model = await self._judge(question, deadline, usage)
         except JudgeError as error:
             error.tries = tuple(usage.tries)
-            raise
+            first = _first_cause(error)
+            if first is None:
+                raise
+            raise first from None
         finally:
             self._budget.settle(judgement, 1.0 if usage.charged else 0.0)
         return Verdict(
@@ -320,18 +322,18 @@ class JudgeClient:
     ) -> tuple[dict[str, Any], str]:
         """Call until there is a verdict or another call makes no sense. The only place that decides this."""
         form = RequestForm(question.max_tokens)
-        widened = False
+        widened = refused = False
         while True:
-            form.structured = self._structured
+            form.structured = self._structured and not refused
             try:
-                return await self._caller.call(question, form, deadline, usage)
+                found = await self._caller.call(question, form, deadline, usage)
             except VerdictFault as fault:
                 if form.fault:
                     raise
                 form.fault = str(fault)
             except CallFault as fault:
                 if fault.plain and form.structured:
-                    self._structured = False
+                    refused = True
                 elif fault.reason is UnscoredReason.TRUNCATED and not widened:
                     widened = True
                     form.max_tokens *= 2
@@ -342,6 +344,9 @@ class JudgeClient:
                         await self._wait_after(fault, usage.failures, deadline)
                 else:
                     raise
+            else:
+                self._structured = self._structured and not refused  # it was refused with a format, answered without
+                return found
 
     async def _wait_after(self, fault: CallFault, failures: int, deadline: float) -> None:
         """Wait before the next attempt, without a slot. Raises `fault` if that would take too long."""
@@ -358,3 +363,23 @@ class JudgeClient:
     def _budget_spent(self, cap: str, until: str) -> None:
         message = f"the judge's {cap} is spent: evaluations until {until} stay unscored"
         self._events.warning(Event.JUDGE_BUDGET_SPENT, message, model=self.model, cap=cap, until=until)
+
+
+def _first_cause(error: JudgeError) -> JudgeError | None:
+    """Return the fault that the first call of the question met; None where `error` says it already.
+
+    A later one says less: that calls were held back says nothing about why, and a third attempt may fail otherwise.
+    """
+    if error.reason is not UnscoredReason.BREAKER_OPEN and not (isinstance(error, CallFault) and error.again):
+        return None
+    first = next((one for one in error.tries if one.result in _CAUSES), None)
+    if first is None or first.result == error.reason.value:
+        return None
+    return JudgeError(UnscoredReason(first.result), f"{first.detail}; then: {error}", error.tries)
+
+
+_CAUSES: Final = (
+    UnscoredReason.TIMEOUT.value,
+    UnscoredReason.RATE_LIMITED.value,
+    UnscoredReason.PROVIDER_ERROR.value,
+)

@@ -113,7 +113,8 @@ def classify(  # noqa: PLR0911 - a table of faults, in order
     if unanswered is not None:
         return unanswered
     status = getattr(error, "status_code", None)
-    reply = f"{error} {getattr(error, 'body', '')}"
+    # Not the whole text: it may repeat the prompt, whose words must decide nothing.
+    reply = f"{words} {getattr(error, 'code', '')} {_code(error)}"
     if not isinstance(status, int):
         # litellm raises a plain IndexError or TypeError for a reply that is JSON but no completion.
         message = f"no usable completion ({type(error).__name__})"
@@ -231,33 +232,37 @@ def _unset(chain: list[BaseException], head: str) -> PauseCause | None:
 
 def _lasting(status: int, reply: str, error: Exception, what: str) -> CallFault | None:
     """Return the fault if it lasts until someone acts, else None."""
-    head = f"{str(error)[:_HEAD]} {getattr(error, 'code', '')} {_code(error)}"
-    if status == HTTPStatus.FORBIDDEN and (_FLAGGED.search(head) or _FILTER.search(head)):
+    if status == HTTPStatus.FORBIDDEN and (_FLAGGED.search(reply) or _FILTER.search(reply)):
         return CallFault(UnscoredReason.CONTENT_FILTER, f"stopped by the provider's content filter{what}")
-    if _is_unpaid(status, head, reply, error):
+    if _is_unpaid(status, reply, error):
         reason = UnscoredReason.RATE_LIMITED if status in _PASSING else UnscoredReason.PROVIDER_ERROR
         return CallFault(reason, f"{SAID[PauseCause.UNPAID]}{what}", pauses=PauseCause.UNPAID)
     if status in _UNAUTHORISED:
         return CallFault(UnscoredReason.AUTH, f"{SAID[PauseCause.REFUSED]}{what}", pauses=PauseCause.REFUSED)
-    if status in _GONE or (status == HTTPStatus.BAD_REQUEST and _MODEL_GONE.search(head)):
+    if status in _GONE or (status == HTTPStatus.BAD_REQUEST and _MODEL_GONE.search(reply)):
         return CallFault(UnscoredReason.PROVIDER_ERROR, f"{SAID[PauseCause.GONE]}{what}", pauses=PauseCause.GONE)
     return None
 
 
-def _is_unpaid(status: int, head: str, reply: str, error: Exception) -> bool:
+def _is_unpaid(status: int, reply: str, error: Exception) -> bool:
     if status == HTTPStatus.PAYMENT_REQUIRED:
         return True
-    if status == HTTPStatus.TOO_MANY_REQUESTS and _QUOTA.search(head):
+    if status == HTTPStatus.TOO_MANY_REQUESTS and _QUOTA.search(reply):
         wait = retry_after(getattr(error, "litellm_response_headers", None), 0.0)
-        return bool(_UNPAID.search(head)) or not (_A_MINUTE.search(reply) or wait is not None)
+        whole = f"{error} {getattr(error, 'body', '')}"
+        return bool(_UNPAID.search(reply)) or not (_A_MINUTE.search(whole) or wait is not None)
     asked = (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
-    return status in asked and bool(_UNPAID.search(head))
+    return status in asked and bool(_UNPAID.search(reply))
 
 
 def _code(error: Exception) -> str:
     """Return the provider's own name for the fault, if litellm passes the body on."""
     body = getattr(error, "body", None)
-    return f"{body.get('type')} {body.get('code')}" if isinstance(body, dict) else ""
+    if not isinstance(body, dict):
+        return ""
+    inner = body.get("error")
+    fields = inner if isinstance(inner, dict) else body
+    return " ".join(str(fields.get(name)) for name in ("type", "code", "param", "status"))
 
 
 def retry_after(headers: object, now: float) -> float | None:

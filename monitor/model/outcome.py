@@ -70,7 +70,6 @@ class UnscoredReason(StrEnum):
     OUT_OF_RANGE = "out_of_range"
     BUDGET = "budget"
     BREAKER_OPEN = "breaker_open"
-    INJECTION_SUSPECTED = "injection_suspected"
     INCOMPLETE_TRACE = "incomplete_trace"
     TOO_LARGE = "too_large"
     AUTH = "auth"

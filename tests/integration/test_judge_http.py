@@ -275,6 +275,29 @@ async def test_a_provider_without_structured_output_is_asked_without_from_then_o
     assert ["response_format" in asked.body for asked in llm.requests] == [True, False, False]
 
 
+async def test_d21_an_error_that_repeats_the_prompt_does_not_switch_structured_output_off(rig, llm):
+    text = "Which response_format do you know, json_schema?"
+    llm.always(
+        lambda asked: (
+            say.status(400, message=f"cannot read: {text}", kind="invalid") if text in asked.prompt else good()
+        )
+    )
+    async with rig.judge() as judge:
+        with pytest.raises(JudgeError, match="rejects the call"):
+            await judge.ask(question(text))
+        await judge.ask(question("two"))
+    assert ["response_format" in asked.body for asked in llm.requests] == [True, True]
+
+
+async def test_d21_a_call_that_is_refused_without_structured_output_too_switches_nothing(rig, llm):
+    llm.always(lambda asked: say.no_formats() if "Zanzibar" in asked.prompt else good())
+    async with rig.judge() as judge:
+        with pytest.raises(JudgeError):
+            await judge.ask(question("Zanzibar"))
+        await judge.ask(question("two"))
+    assert ["response_format" in asked.body for asked in llm.requests] == [True, False, True]
+
+
 async def test_missing_usage_is_charged_at_the_estimate(rig, llm):
     """J9: litellm reports 0 tokens and 0 dollars for it, and a budget would never end."""
     llm.always(say.no_usage(explanation="fine", score=5))

@@ -29,7 +29,8 @@ def case(
         *("", "  \n\t", ":", ".", "...", "?!", "\u200b", "👍", "**", "a", "B", "(C)", "**D**"),
         *("Thought process:", "Thought process", "**Solution:**", "Let's solve this problem step by step."),
         *("解", "かいせつ", "Respuesta", "Réponse :", "The final answer is:", "# Answer\n", "Let\u2019s think:"),
-        "答案\uff1a",
+        *("答案\uff1a", "<think></think>", "<think>\n</think>\n:", "N/A", "n/a.", "null", "So\u00adlution"),
+        *("Let me think about it step by step:", "Let me think step by step"),
     ],
 )
 def test_what_says_nothing_has_no_content(response: str) -> None:
@@ -40,7 +41,7 @@ def test_what_says_nothing_has_no_content(response: str) -> None:
     "response",
     [
         *("Paris", "42", "5", "No.", "Yes", "是", "é", "Mars", "I don't know.", "Answer: Paris", "A+", "C#", "C++"),
-        "The answer is 7:30 tonight",
+        *("The answer is 7:30 tonight", "<think>easy</think>Paris", "None", "nullable", "0"),
     ],
 )
 def test_a_short_answer_is_an_answer(response: str) -> None:

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from monitor.errors import ConfigError
+from monitor.errors import ConfigError, JudgeError
 from monitor.judge.client import open_judge
 from monitor.judge.provider import Reply
 from monitor.judge.retry import CallFault
@@ -87,7 +87,7 @@ async def test_a_retry_after_beyond_the_age_of_a_question_is_not_waited_for():
     """J4, J11."""
     provider = FakeProvider(lambda _: down(UnscoredReason.RATE_LIMITED, 3600))
     rig = Rig(provider, max_age=600)
-    assert await rig.reason() is UnscoredReason.BREAKER_OPEN
+    assert await rig.reason() is UnscoredReason.RATE_LIMITED
     assert asyncio.get_running_loop().time() < 5
 
 
@@ -105,6 +105,22 @@ async def test_while_the_model_is_down_questions_wait_and_one_probe_goes_out_eve
     assert loop.time() < outage + 60
     assert rig.events("judge_breaker_opened") == 1
     assert rig.events("judge_breaker_closed") == 1
+
+
+@pytest.mark.parametrize("first", [UnscoredReason.TIMEOUT, UnscoredReason.RATE_LIMITED])
+async def test_the_reason_is_what_the_first_call_met(first):
+    provider = FakeProvider(lambda number: down(first if number == 1 else UnscoredReason.PROVIDER_ERROR))
+    assert await Rig(provider, max_attempts=3).reason() is first
+    assert len(provider.calls) == 3
+
+
+async def test_an_evaluation_that_was_tried_names_what_it_met_and_one_that_was_not_that_calls_were_held_back():
+    rig = Rig(FakeProvider(lambda _: down(UnscoredReason.RATE_LIMITED, 3600)), max_age=600)
+    with pytest.raises(JudgeError) as tried:
+        await rig.ask()
+    assert tried.value.reason is UnscoredReason.RATE_LIMITED
+    assert "down; then: calls have been held back" in str(tried.value)
+    assert await rig.reason("never tried") is UnscoredReason.BREAKER_OPEN
 
 
 async def test_a_question_older_than_its_age_is_unscored_for_the_open_breaker():

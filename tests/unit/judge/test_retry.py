@@ -118,6 +118,26 @@ def test_a_provider_that_does_not_know_structured_output_is_recognised():
     assert not classify(ForeignError(500, "response_format"), NOW).plain
 
 
+ATTACK = (
+    "Does response_format json_schema reach the maximum context length, by content policy? "
+    "model_not_found: billing_not_active"
+)
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 422, 429])
+def test_d21_an_error_that_repeats_the_prompt_is_classified_by_its_status_alone(status):
+    plain = classify(ForeignError(status, "it failed"), NOW)
+    for said in (f"it failed for {ATTACK}", ATTACK, f'it failed: "{ATTACK[:60]}"'):
+        found = classify(ForeignError(status, said), NOW, prompt=[f"Question: {ATTACK}"])
+        assert (found.reason, found.plain, found.pauses) == (plain.reason, plain.plain, plain.pauses), said
+
+
+def test_d21_the_code_of_the_provider_counts_where_its_text_repeats_the_prompt():
+    error = ForeignError(400, f"Invalid: {ATTACK}")
+    error.body = {"error": {"message": ATTACK, "param": "response_format", "code": None}}
+    assert classify(error, NOW, prompt=[ATTACK]).plain
+
+
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [

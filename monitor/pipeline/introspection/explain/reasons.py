@@ -215,12 +215,8 @@ _UNSCORED: Final[Mapping[UnscoredReason, _Made]] = {
     ),
     UnscoredReason.BUDGET: _budget,
     UnscoredReason.BREAKER_OPEN: (
-        "calls to the judge were held back after repeated failures, for longer than an evaluation may wait",
+        "no call was made: they were held back after failures of others, for longer than an evaluation may wait",
         "{judge}.max_age: longer than such an outage",
-    ),
-    UnscoredReason.INJECTION_SUSPECTED: (
-        "the text seems to address the judge, so no score for it could be trusted",
-        "",
     ),
     UnscoredReason.INCOMPLETE_TRACE: (
         "part of the trace never arrived",

@@ -16,7 +16,7 @@ EVALUATOR = EvaluatorSetup(
     judge={"model": "m", "timeout": 30.0, "max_concurrency": 16, "max_characters": 400_000},
 )
 SETUP = MonitorSetup(evaluators=[EVALUATOR])
-NO_SETTING = {UnscoredReason.SHUTDOWN, UnscoredReason.ERROR, UnscoredReason.INJECTION_SUSPECTED}
+NO_SETTING = {UnscoredReason.SHUTDOWN, UnscoredReason.ERROR}
 
 
 def test_every_fate_of_the_ledger_is_explained_and_has_its_cause():
