@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import anyio
+import anyio.to_thread
 from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
 
 from monitor.alerts.policy import longest_window, needs_baselines
@@ -23,6 +24,7 @@ from monitor.config import Config
 from monitor.config.sections import StorageSettings
 from monitor.errors import ConfigError, MonitorError
 from monitor.errors.explanation import placed
+from monitor.jobs.backfill import store as backfill
 from monitor.jobs.self_telemetry.run import open_telemetry
 from monitor.judge.client import JudgeClient, open_judge
 from monitor.judge.pause import Pause
@@ -42,13 +44,27 @@ from monitor.privacy.redaction import Redactor
 from monitor.sinks.history import HistorySink
 from monitor.stages import Component, Deliver, Runtime, Source, type_name
 from monitor.statistics.windows import Windows
-from monitor.storage import files
+from monitor.storage import files, severe_cases
+from monitor.storage.history import tables
 from monitor.storage.request_log import Recorder, recording
+from monitor.storage.request_log import store as request_log
 from monitor.storage.severe_cases import SevereCaseFile
-from monitor.storage.spool import PoisonGuard, Spool, open_spool
+from monitor.storage.spool import PoisonGuard, Spool, open_spool, retained
+from monitor.storage.spool import table as spool_table
+from monitor.storage.sqlite import refuse_newer
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.health import Health
 from monitor.telemetry.metrics import Metrics, total
+
+_FORMATS: Final = {
+    files.SPOOL: spool_table.FORMAT,
+    files.RETAINED: retained.FORMAT,
+    files.HISTORY: tables.FORMAT,
+    files.REQUEST_LOG: request_log.FORMAT,
+    files.SEVERE_CASES: severe_cases.FORMAT,
+    files.BACKFILL: backfill.FORMAT,
+}
+"""What each database of the storage folder holds."""
 
 
 @dataclass(slots=True)
@@ -93,7 +109,9 @@ class Parts:
 
 
 async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Parts:
-    """Open all of it, until `stack` is left."""
+    """Open all of it, until `stack` is left. Raises `ConfigError` where it can never work."""
+    for name, form in _FORMATS.items():
+        await anyio.to_thread.run_sync(refuse_newer, config.storage.path / name, form)
     metrics = _metrics()
     windows = Windows(clock, longest=longest_window(config.alerts), baselines=needs_baselines(config.alerts))
     ruled = RuleWindows(config.alerts, clock)
@@ -155,8 +173,10 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
 async def _open_runtime(config: Config, clock: Clock, metrics: Metrics) -> AsyncIterator[Runtime]:
     events = Events(metrics)
     own = open_telemetry(config.telemetry, clock=clock, metrics=metrics, events=events, rng=random.Random())
+    health = Health()
+    events.also(health.on_event)
     async with own as tracer:
-        yield Runtime(clock=clock, metrics=metrics, events=events, health=Health(), tracer=tracer)
+        yield Runtime(clock=clock, metrics=metrics, events=events, health=health, tracer=tracer)
 
 
 async def _open_judges(

@@ -18,11 +18,11 @@ from monitor.jobs.backfill import store as backfill
 from monitor.privacy import audit, erasure, pseudonyms
 from monitor.sinks.history import HistorySink
 from monitor.storage import files, severe_cases
+from monitor.storage.damage import damaged_copies
 from monitor.storage.history import erasing as history
 from monitor.storage.request_log import store as request_log
 from monitor.storage.spool import poison
 from monitor.storage.spool import retained as deliveries
-from monitor.storage.sqlite import damaged_copies
 from monitor.telemetry.events import Event
 
 SETTLE: Final = 1.5

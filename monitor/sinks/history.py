@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import anyio.lowlevel
 import anyio.to_thread
+from pydantic import PrivateAttr
 
 from monitor.errors import ConfigError
 from monitor.model.service_version import SeenVersion
@@ -19,6 +20,9 @@ from monitor.storage import files
 from monitor.storage.history.reader import HistoryReader, MinuteSums, Search
 from monitor.storage.history.settings import HistoryOptions, ResultRetention
 from monitor.storage.history.writer import TIDY_EVERY, Writer
+from monitor.storage.sqlite import DamagedFile
+
+T = TypeVar("T")
 
 _AT_ONCE = 100  # past results between which other tasks have their turn
 
@@ -30,6 +34,9 @@ class HistorySink(Sink, HistoryOptions):
 
     path: Path | None = None
     """Database file. Default: `history.db` in the storage folder."""
+
+    _writer: Writer | None = PrivateAttr(None)
+    """What writes the file in this process."""
 
     @classmethod
     def in_folder(cls, folder: Path, kept: ResultRetention) -> HistorySink:
@@ -45,12 +52,12 @@ class HistorySink(Sink, HistoryOptions):
 
         A delivered result survives a crash of the process; a power cut may lose the last seconds.
         """
-        writer = Writer(self._file(), self, runtime)
+        writer = self._writer = Writer(self._file(), self, runtime)
         return batching(writer.write, name="history", start=writer.open, stop=writer.close, every=TIDY_EVERY)
 
     async def replay_results(self, on_result: Callable[[PastResult], None], runtime: Runtime) -> None:  # noqa: ARG002 - the contract's
         """Report the newest 5,000 results that samplers learn from, oldest first."""
-        for number, past in enumerate(await anyio.to_thread.run_sync(self._reader.past_results)):
+        for number, past in enumerate(await self._read(self._reader.past_results)):
             on_result(past)
             if number % _AT_ONCE == 0:
                 await anyio.lowlevel.checkpoint()
@@ -63,7 +70,7 @@ class HistorySink(Sink, HistoryOptions):
         This and the other queries read the file while any process writes it. They raise `MonitorError` on failure.
         """
         query = partial(self._reader.results, app=app, evaluator=evaluator, since=since, limit=limit)
-        return await anyio.to_thread.run_sync(query)
+        return await self._read(query)
 
     async def worst(
         self,
@@ -76,38 +83,47 @@ class HistorySink(Sink, HistoryOptions):
     ) -> list[dict[str, Any]]:
         """Return the worst scores: defects first, then from the bad end of the scale; `better` is its good end."""
         query = partial(self._reader.worst, app=app, evaluator=evaluator, since=since, limit=limit, better=better)
-        return await anyio.to_thread.run_sync(query)
+        return await self._read(query)
 
     async def search(self, **wanted: Any) -> list[dict[str, Any]]:
         """Search by any of the fields of `Search`, worst or newest first."""
-        return await anyio.to_thread.run_sync(self._reader.search, Search(**wanted))
+        return await self._read(self._reader.search, Search(**wanted))
 
     async def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
         """Return all results of one trace (id in hex), oldest first."""
-        return await anyio.to_thread.run_sync(self._reader.by_trace, trace_id)
+        return await self._read(self._reader.by_trace, trace_id)
 
     async def sums_since(self, since: float) -> list[MinuteSums]:
         """Return sums of scored results per minute, oldest first, from the minute that contains `since` (wall clock).
 
         Versions of an evaluator are never in one sum.
         """
-        return await anyio.to_thread.run_sync(self._reader.sums_since, since)
+        return await self._read(self._reader.sums_since, since)
 
     async def hourly_sums(self, since: float, until: float) -> list[MinuteSums]:
         """Return the sums per hour, from the hour that contains `since` to before the one that contains `until`."""
-        return await anyio.to_thread.run_sync(self._reader.hourly_sums, since, until)
+        return await self._read(self._reader.hourly_sums, since, until)
 
     async def rule_sums(self, since: float, minutes_since: float) -> list[MinuteSums]:
         """Return the sums by the defect rules that alerts bring themselves: by the hour, later ones by the minute."""
-        return await anyio.to_thread.run_sync(self._reader.rule_sums, since, minutes_since)
+        return await self._read(self._reader.rule_sums, since, minutes_since)
 
     async def scored_ids(self, ids: Collection[str]) -> set[str]:
         """Return the ids among `ids` that exist and are not `unscored`; none if there is no history yet."""
-        return await anyio.to_thread.run_sync(self._reader.scored_ids, ids) if self._file().exists() else set()
+        return await self._read(self._reader.scored_ids, ids) if self._file().exists() else set()
 
     async def generations(self) -> list[SeenVersion]:
         """Return the service versions that have results."""
-        return await anyio.to_thread.run_sync(self._reader.generations)
+        return await self._read(self._reader.generations)
+
+    async def _read(self, query: Callable[..., T], *given: Any) -> T:
+        """Run a query in a thread. Where it meets damage the file is repaired, and the query runs once more."""
+        try:
+            return await anyio.to_thread.run_sync(query, *given)
+        except DamagedFile:
+            if self._writer is None or not await anyio.to_thread.run_sync(self._writer.repaired):
+                raise
+            return await anyio.to_thread.run_sync(query, *given)
 
     @property
     def _reader(self) -> HistoryReader:

@@ -6,20 +6,22 @@ The id of a request is kept for as long as results are; after that only app, eva
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from monitor.model.severe import SevereCall, SevereCase
 from monitor.stages import Runtime
 from monitor.statistics.severe_cases import MONTH
-from monitor.storage.sqlite import Database, Format, erasing
-from monitor.telemetry.events import Event
+from monitor.storage.damage import reporter
+from monitor.storage.erasing import erasing
+from monitor.storage.sqlite import Database, Format
 
 MOST: Final = 20_000
 """Cases that are kept; the oldest are deleted first. Long before, nothing pages any more."""
 
 _DAY: Final = 86400.0
-_FORMAT: Final = Format(
+FORMAT: Final = Format(
     1,
     """
 CREATE TABLE IF NOT EXISTS cases (
@@ -41,7 +43,8 @@ class SevereCaseFile:
         self._path = path
         self._retention = retention
         self._runtime = runtime
-        self._file = Database(path, _FORMAT, name="severe cases", clock=runtime.clock, damaged=self._damaged)
+        report = reporter("severe_cases", runtime.events, runtime.metrics)
+        self._file = Database(path, FORMAT, name="severe cases", clock=runtime.clock, repaired=report)
 
     def load(self) -> list[SevereCase]:
         """Return the cases of the last thirty days, the oldest first; none where there is no file."""
@@ -55,7 +58,11 @@ class SevereCaseFile:
                 ).fetchall()
         finally:
             self._file.close()
-        return [SevereCase(app, name, at, ref, SevereCall(call) if call else None) for app, name, at, ref, call in rows]
+        found = []
+        for app, name, at, ref, call in rows:
+            with suppress(ValueError, TypeError):  # damaged bytes that SQLite does not notice
+                found.append(SevereCase(app, name, float(at), ref, SevereCall(call) if call else None))
+        return found
 
     def add(self, case: SevereCase) -> None:
         """Add a case and delete what is too old."""
@@ -77,10 +84,6 @@ class SevereCaseFile:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-    def _damaged(self, aside: Path, why: str) -> None:
-        message = f"the severe cases were damaged ({why}); they are kept aside and a new file is begun"
-        self._runtime.events.error(Event.SINK_FAILED, message, path=str(self._path), aside=str(aside))
 
 
 def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, int]:

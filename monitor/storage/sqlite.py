@@ -1,24 +1,33 @@
-"""The one way to open a SQLite file: pragmas, version, quick check, migration, and what to do with a damaged file.
+"""The one way to open a SQLite file: pragmas, version, migration, quick check, and the repair of a damaged file.
 
-`Database` is a file that this process writes, `ReadOnly` queries a file that another process may be writing,
-`erasing` deletes from a file that another process may be writing. `open_database` is the function beneath them.
+`Database` is a file that this process writes, `ReadOnly` queries a file that another process may be writing;
+`monitor.storage.erasing` deletes from such a file. `open_database` is the function beneath them.
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 from monitor.clock import Clock
 from monitor.errors import ConfigError, MonitorError
+from monitor.storage import damage
+from monitor.storage.checks import (
+    BackgroundCheck,
+    Damaged,
+    check_schema,
+    full_check,
+    is_damage,
+    open_read_only,
+    quick_check,
+)
+from monitor.storage.damage import Repaired
 from monitor.storage.files import make_private, size_of
 
 _PRAGMAS: Final[Mapping[str, str | int]] = {
@@ -26,20 +35,22 @@ _PRAGMAS: Final[Mapping[str, str | int]] = {
     "synchronous": "NORMAL",  # safe from a crash of the process; a power cut may cost the last commits
     "secure_delete": "ON",  # deleted texts are overwritten, also where they filled whole pages
 }
-_DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _CHECK_UP_TO: Final = 64 * 1024**2
-"""Larger files are not checked as a whole when they are opened: that would take seconds."""
+"""Files up to this size are checked when they are opened, in some tenths of a second; larger ones in a thread."""
+_CHECK_EVERY: Final = 86_400.0
+_SUSPECT_EVERY: Final = 60.0
+_REPAIR_EVERY: Final = 30.0
+"""Seconds between two attempts at a repair that the disk refuses: each copies rows for up to ten seconds."""
+_VERSIONS: Final = 10_000
+"""No format has a number as high: such a one is damage, not a newer version."""
 
-_WAIT_TO_ERASE: Final = 60.0
-_ERASE_AT_ONCE: Final = 500
+
+class SetAside(MonitorError):  # noqa: N818 - named after what was done, as the caller's `except` reads
+    """The file turned out to be damaged during a call and was replaced by what could be saved: the next call works."""
 
 
-class Damaged(Exception):  # noqa: N818 - named after the trouble, as the caller's `except` reads
-    """What is in the file is not what was written to it."""
-
-
-class SetAside(MonitorError):  # noqa: N818 - as above
-    """The file turned out to be damaged during a call and was set aside: the next call begins a new one."""
+class DamagedFile(MonitorError):  # noqa: N818 - as above
+    """The file cannot be read since it is damaged. The process that writes it replaces it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +74,8 @@ def open_database(
     """Open the file for writing, in autocommit mode, and bring it to the current version.
 
     Creates a missing file. Waits `timeout` seconds for another writer. `pragmas` come before those of `form`. The
-    connection may be used from any thread, by one at a time. Raises `sqlite3.Error`; `ConfigError` where a newer
-    version of this program wrote the file.
+    connection may be used from any thread, by one at a time. Raises `sqlite3.Error`, `Damaged`; `ConfigError` where a
+    newer version of this program wrote the file.
     """
     db = sqlite3.connect(path, isolation_level=None, timeout=timeout, check_same_thread=False)
     try:
@@ -81,63 +92,20 @@ def open_database(
 
 def _version(db: sqlite3.Connection, path: Path, form: Format) -> int:
     version: int = db.execute("PRAGMA user_version").fetchone()[0]
-    if not 0 <= version <= form.version:
-        known = f"format {version}, not {form.version}"
-        raise ConfigError(f"{path} was written by a newer version of this program ({known})")
+    if not 0 <= version < _VERSIONS:
+        raise Damaged(f"{version} is the version of no format")
+    if version > form.version:
+        raise ConfigError(
+            f"{path} was written by a newer version of rag-monitor: it has format {version}, this version reads up to "
+            f"{form.version}; start the newer version again, or move the file away to begin without it"
+        )
     return version
 
 
-def quick_check(db: sqlite3.Connection) -> None:
-    """Read the structure of the whole file, not its content. Raises `Damaged`, `sqlite3.Error`.
-
-    Without it a damaged inner page can hide rows from a search without an error.
-    """
-    found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
-    said = found.decode("ascii", "replace") if isinstance(found, bytes) else str(found)
-    if said != "ok":
-        raise Damaged(said)
-
-
-def code_of(error: sqlite3.Error) -> int:
-    """Return SQLite's primary result code, which its extended codes refine."""
-    return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)) & 0xFF
-
-
-def is_damage(error: Exception) -> bool:
-    """Return whether the content of the file is at fault, rather than the disk or a lock."""
-    if isinstance(error, sqlite3.Error):
-        return code_of(error) in _DAMAGE
-    return isinstance(error, Damaged)
-
-
-def timestamp(at: float) -> str:
-    """Write a moment (wall-clock seconds) as part of a file name: `20260131T120000Z`."""
-    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
-
-
-def set_aside(path: Path, now: float) -> Path:
-    """Rename a damaged database and its log to `*.damaged-<time>`; returns the new name. Raises `OSError`."""
-    stamp = timestamp(now)
-    aside = path.with_name(f"{path.name}.damaged-{stamp}")
-    for again in range(1, 1000):
-        if not aside.exists():
-            break
-        aside = path.with_name(f"{path.name}.damaged-{stamp}-{again}")
-    for suffix in ("", "-wal"):
-        with suppress(FileNotFoundError):
-            path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
-    return aside
-
-
-def damaged_copies(path: Path) -> list[Path]:
-    """Return the damaged files that were set aside for the database `path`, sorted by name."""
-    return sorted(path.parent.glob(f"{path.name}*.damaged-*"))
-
-
-def remove(path: Path) -> None:
-    """Delete a database, if there is one, with its companion files. Raises `OSError`."""
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+def refuse_newer(path: Path, form: Format) -> None:
+    """Raise `ConfigError` where a newer version of this program wrote the file. Other faults are met later."""
+    with suppress(sqlite3.Error, Damaged), closing(open_read_only(path)) as db:
+        _version(db, path, form)
 
 
 def used_bytes(db: sqlite3.Connection) -> int:
@@ -171,14 +139,16 @@ def empty_log(db: sqlite3.Connection, *, wait: bool = False) -> None:
 class Database:
     """A file that this process writes: opened at its first use, and again after any error.
 
-    A damaged file is set aside and a new one begun. Safe in any thread, one caller at a time.
+    A damaged file is set aside, and replaced by a new one with the rows that can be read. It is checked when it is
+    opened, a large one in a thread beside, and once a day. Safe in any thread, one caller at a time; several processes
+    may write the same file.
 
     Args:
         path: the file; made private, with its folder, where it does not exist.
         form: what it holds.
         name: what it is called in messages, such as `the history`.
-        clock: for the name of a damaged file.
-        damaged: called with the new place of a damaged file, and what was wrong with it.
+        clock: for the name of a damaged file, and for the time of checks.
+        repaired: called after a damaged file was replaced, in the thread that met it.
         timeout: seconds to wait for another writer.
     """
 
@@ -189,18 +159,21 @@ class Database:
         *,
         name: str,
         clock: Clock,
-        damaged: Callable[[Path, str], None] = lambda _aside, _why: None,
+        repaired: Callable[[Repaired], None] = lambda _: None,
         timeout: float = 5.0,
     ) -> None:
         self._path = path
         self._form = form
         self._name = name
         self._clock = clock
-        self._damaged = damaged
+        self._repaired = repaired
         self._timeout = timeout
         self._lock = threading.RLock()
         self._db: sqlite3.Connection | None = None
-        self._checked = False
+        self._identity: tuple[int, int] | None = None
+        self._check: BackgroundCheck | None = None
+        self._checked = self._suspected = float("-inf")
+        self._refused: tuple[float, MonitorError] | None = None
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -223,13 +196,39 @@ class Database:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
 
+    def suspect(self) -> bool:
+        """Check the whole file, with its indexes, since a reader has met damage; whether it was replaced.
+
+        Takes seconds for a large file; so at most once a minute. Raises `MonitorError` where it cannot be repaired.
+        """
+        now = self._clock.monotonic()
+        with self._lock:
+            if now - self._suspected < _SUSPECT_EVERY:
+                return False
+            self._suspected = now
+            self._close()  # what is in the connection's cache may be whole
+            try:
+                with self.reading() as db:
+                    full_check(db)
+                    check_schema(db, self._form.schema)
+            except SetAside:
+                return True
+        return False
+
     def close(self) -> None:
         """Close the file; the next call opens it again."""
         with self._lock:
-            if self._db is not None:
-                with suppress(sqlite3.Error):
-                    self._db.close()
-                self._db = None
+            if self._check is not None:
+                self._check.stop()
+                self._check = None
+                self._checked = float("-inf")
+            self._close()
+
+    def _close(self) -> None:
+        if self._db is not None:
+            with suppress(sqlite3.Error):
+                self._db.close()
+            self._db = None
 
     @contextmanager
     def _using(self, how: str) -> Iterator[sqlite3.Connection]:
@@ -237,16 +236,25 @@ class Database:
             try:
                 db = self._connection()
                 yield db
-            except sqlite3.Error as error:
-                self.close()
+            except (sqlite3.Error, Damaged) as error:
+                self._close()
                 if not is_damage(error):
                     raise MonitorError(f"{self._name} {self._path} cannot be {how}: {error}") from error
-                self._replace(error)
-                raise SetAside(f"{self._name} {self._path} was damaged and is begun again: {error}") from error
+                self._repair(error)
+                raise SetAside(f"{self._name} {self._path} was damaged and has been repaired: {error}") from error
 
     def _connection(self) -> sqlite3.Connection:
+        if self._refused is not None and self._clock.monotonic() - self._refused[0] < _REPAIR_EVERY:
+            raise self._refused[1]
+        if self._db is not None and self._identity != _identity(self._path):
+            self._close()  # another process has replaced it
+        if self._check is not None and self._check.ended:
+            found, self._check = self._check.found, None
+            if found is not None:
+                self._repair(found)
         if self._db is None:
             try:
+                damage.finish(self._path, self._clock.now())
                 make_private(self._path)
             except OSError as error:
                 raise MonitorError(f"{self._name} {self._path} cannot be opened: {error.strerror}") from error
@@ -255,29 +263,56 @@ class Database:
             except (sqlite3.Error, Damaged) as error:
                 if not is_damage(error):
                     raise
-                self._replace(error)
+                self._repair(error)
                 self._db = self._open()
+            self._identity = _identity(self._path)
+        if self._check is None and self._clock.monotonic() - self._checked >= _CHECK_EVERY:
+            self._checked = self._clock.monotonic()
+            self._check = BackgroundCheck(self._path)
         return self._db
 
     def _open(self) -> sqlite3.Connection:
         db = open_database(self._path, self._form, timeout=self._timeout)
         try:
-            if not self._checked and size_of(self._path) <= _CHECK_UP_TO:
+            if self._clock.monotonic() - self._checked >= _CHECK_EVERY and size_of(self._path) <= _CHECK_UP_TO:
                 quick_check(db)
-                self._checked = True
+                self._checked = self._clock.monotonic()
+            check_schema(db, self._form.schema)
         except BaseException:
             db.close()
             raise
         return db
 
-    def _replace(self, why: Exception) -> None:
+    def _repair(self, why: Exception) -> None:
+        self._close()
+        if self._identity is not None and self._identity != _identity(self._path):
+            self._identity = None  # another process has replaced it already
+            return
+        late = self._clock.monotonic() + damage.SALVAGE_SECONDS
         try:
-            aside = set_aside(self._path, self._clock.now())
-            make_private(self._path)
-        except OSError as error:
-            message = f"{self._name} {self._path} is damaged and cannot be replaced: {error.strerror}"
-            raise MonitorError(message) from error
-        self._damaged(aside, str(why))
+            found = damage.rebuild(
+                self._path,
+                partial(open_database, form=self._form),
+                now=self._clock.now(),
+                why=str(why),
+                is_late=lambda: self._clock.monotonic() >= late,
+            )
+        except (OSError, sqlite3.Error) as error:
+            said = error.strerror if isinstance(error, OSError) else error
+            refused = MonitorError(f"{self._name} {self._path} is damaged and cannot be replaced: {said}")
+            self._refused = self._clock.monotonic(), refused
+            raise refused from error
+        self._refused = self._identity = None
+        self._checked = self._clock.monotonic()
+        self._repaired(found)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class ReadOnly:
@@ -292,73 +327,14 @@ class ReadOnly:
         self._name = name
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows. Raises `MonitorError` if there is no file, it cannot be read or a newer version wrote it."""
+        """Return all rows. Raises `MonitorError` if there is no file, it cannot be read or a newer version wrote it.
+
+        `DamagedFile` where its content is at fault.
+        """
         try:
-            with closing(_open_read_only(self.path)) as db:
+            with closing(open_read_only(self.path)) as db:
                 _version(db, self.path, self._form)
                 return db.execute(sql, values).fetchall()
-        except sqlite3.Error as error:
-            raise MonitorError(f"{self._name} {self.path} cannot be read: {error}") from error
-
-
-def _open_read_only(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{quote(os.fspath(path))}?mode=ro", uri=True, timeout=5)
-
-
-class Eraser:
-    """Deletes, or with `dry_run` counts, rows of a file within one transaction; counts them by table."""
-
-    def __init__(self, db: sqlite3.Connection, *, dry_run: bool) -> None:
-        self.db = db
-        self._dry_run = dry_run
-        self.rows: dict[str, int] = {}
-
-    def has(self, table: str) -> bool:
-        """Return whether the file has this table."""
-        sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
-        return self.db.execute(sql, (table,)).fetchone() is not None
-
-    def delete(self, table: str, column: str, values: Collection[Any]) -> None:
-        """Delete the rows whose `column` is one of `values`. A table that does not exist has none."""
-        if not values or not self.has(table):
-            return
-        wanted, number = sorted(values), 0
-        for at in range(0, len(wanted), _ERASE_AT_ONCE):
-            part = wanted[at : at + _ERASE_AT_ONCE]
-            where = f"FROM {table} WHERE {column} IN ({marks(part)})"
-            if self._dry_run:
-                number += int(self.db.execute(f"SELECT count(*) {where}", part).fetchone()[0])
-            else:
-                number += self.db.execute(f"DELETE {where}", part).rowcount
-        if number:
-            self.rows[table] = self.rows.get(table, 0) + number
-
-    def requests_of(self, table: str, column: str, ids: Collection[str]) -> set[str]:
-        """Return `ids` with the ids of all requests in `column` that are part of one of these traces or rows."""
-        found = set(ids)
-        if self.has(table):
-            sql = f"SELECT DISTINCT {column} FROM {table} WHERE {column} > ? AND {column} < ?"  # noqa: S608 - ours
-            for one in ids:
-                found.update(name for (name,) in self.db.execute(sql, (f"{one}/", f"{one}0")))  # 0 comes after /
-        return found
-
-
-@contextmanager
-def erasing(path: Path, *, dry_run: bool) -> Iterator[Eraser]:
-    """Open the existing file `path` to delete from it, beside a running monitor.
-
-    Deleted rows are overwritten on the disk. Waits up to 60 s for another writer. Raises `MonitorError`: then nothing
-    was deleted.
-    """
-    try:
-        make_private(path)
-        with closing(sqlite3.connect(path, isolation_level=None, timeout=_WAIT_TO_ERASE)) as db:
-            db.execute("PRAGMA secure_delete = ON")
-            db.execute("BEGIN" if dry_run else "BEGIN IMMEDIATE")
-            eraser = Eraser(db, dry_run=dry_run)
-            yield eraser
-            db.execute("COMMIT")
-            if eraser.rows and not dry_run:
-                empty_log(db, wait=True)
-    except (sqlite3.Error, OSError) as error:
-        raise MonitorError(f"{path} cannot be used: {error}") from error
+        except (sqlite3.Error, Damaged) as error:
+            kind = DamagedFile if is_damage(error) else MonitorError
+            raise kind(f"{self._name} {self.path} cannot be read: {error}") from error

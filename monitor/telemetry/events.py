@@ -26,7 +26,7 @@ class Event(StrEnum):
     SPOOL_FULL = "spool_full"
     SPOOL_FAILED = "spool_failed"
     SPOOL_RECOVERED = "spool_recovered"
-    SPOOL_DAMAGED = "spool_damaged"
+    DATABASE_DAMAGED = "database_damaged"
     SPOOL_REPLAYED = "spool_replayed"
     REQUEST_SET_ASIDE = "request_set_aside"
     WORKER_REPLACED = "worker_replaced"

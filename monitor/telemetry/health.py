@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from monitor.telemetry.events import Event
+
 
 class Health:
     """The state behind `/-/healthy` and `/-/ready`. Parts that must be up before traffic is accepted register first."""
@@ -11,6 +15,13 @@ class Health:
         self._stopping = False
         self.addresses: dict[str, str] = {}
         """The address of each listener, such as `otlp_http: 127.0.0.1:4318`, once it listens."""
+        self.repaired: dict[str, str] = {}
+        """What happened to each database that was damaged since the start, by its name."""
+
+    def on_event(self, _level: int, event: Event, message: str, fields: Mapping[str, object]) -> None:
+        """Note repairs of databases, for the UI."""
+        if event is Event.DATABASE_DAMAGED:
+            self.repaired[str(fields.get("database"))] = f"{message}: {fields.get('aside')}"
 
     def expect(self, part: str, why: str = "starting") -> None:
         """Be not ready, for the given reason, until `part` calls `up`."""

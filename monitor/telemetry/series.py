@@ -716,6 +716,16 @@ class Series:
     spool_damaged = counter(
         "ragmonitor_spool_damaged_records", "Spool records that could not be read back and were dropped."
     )
+    database_damaged = counter(
+        "ragmonitor_database_damaged",
+        "Damaged databases that were set aside and replaced by what could be saved.",
+        ("database",),
+    )
+    database_rows = counter(
+        "ragmonitor_database_rows",
+        "Rows of damaged databases, by outcome: saved, lost (at least).",
+        ("database", "outcome"),
+    )
     telemetry_items = counter(
         "ragmonitor_telemetry_items",
         "The monitor's own spans and log records (`telemetry`), by signal (traces, logs) and outcome: sent, dropped.",

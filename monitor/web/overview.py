@@ -63,6 +63,7 @@ async def overview(context: PageContext, *, window: str, app: str, started_at: f
         ready=context.runtime.health.ready,
         waiting_for=list(context.runtime.health.reasons),
         listening={name: at for name, at in context.runtime.health.addresses.items() if name != "prometheus"},
+        repaired=list(context.runtime.health.repaired.values()),
         apps=_apps(rates, {name: one for name, one in counters.traces.items() if app in ("", name)}),
         left_out=max(len(pairs) - MAX_RATES, 0),
         alerts=firing_first(elsewhere),

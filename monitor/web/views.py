@@ -394,6 +394,8 @@ class Overview(ApiModel):
     """Why it is not ready."""
     listening: dict[str, str]
     """The address of each receiver, by name."""
+    repaired: list[str]
+    """What happened to databases that were damaged since the start, one sentence each."""
     apps: list[AppView]
     left_out: int
     """How many rates are not shown because there are too many; request one app to see its rates."""

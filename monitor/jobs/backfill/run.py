@@ -22,6 +22,7 @@ from monitor.jobs.backfill.store import NAME, BackfillGroup, BackfillQueue, Miss
 from monitor.model.case import Case
 from monitor.model.outcome import EvaluationResult, Selection
 from monitor.stages import Runtime
+from monitor.storage.damage import reporter
 from monitor.storage.files import make_private
 from monitor.telemetry.events import Event
 
@@ -158,7 +159,10 @@ class Backfill:
         self._runtime = runtime
         self._versions = versions
         self._store = BackfillQueue(
-            folder / NAME, at_most=settings.max_size, clock=runtime.clock, damaged=self._damaged
+            folder / NAME,
+            at_most=settings.max_size,
+            clock=runtime.clock,
+            repaired=reporter("backfill", runtime.events, runtime.metrics),
         )
         self._series = BackfillSeries(runtime.metrics, versions)
         self._missing = Missing(self._store, self._series, runtime)
@@ -196,10 +200,6 @@ class Backfill:
     async def _summarise(self) -> None:
         found = await anyio.to_thread.run_sync(self._store.missed)
         self._summary = [one for one in found if one.evaluator in self._versions]
-
-    def _damaged(self, aside: Path) -> None:
-        message = "the backfill queue was damaged: it was set aside and a new one begun"
-        self._runtime.events.error(Event.BACKFILL_FAILED, message, aside=str(aside))
 
 
 class _Worker:

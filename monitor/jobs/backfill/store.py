@@ -18,14 +18,16 @@ from monitor.errors import InvalidData
 from monitor.jobs.backfill import cases
 from monitor.jobs.backfill.cases import Item
 from monitor.storage import files
-from monitor.storage.sqlite import Database, Format, erasing, marks
+from monitor.storage.damage import Repaired
+from monitor.storage.erasing import erasing
+from monitor.storage.sqlite import Database, Format, marks
 
 T = TypeVar("T")
 
 NAME: Final = files.BACKFILL
 """The file, in the storage folder."""
 
-_FORMAT: Final = Format(
+FORMAT: Final = Format(
     1,
     """
 CREATE TABLE IF NOT EXISTS items (
@@ -90,16 +92,14 @@ class EnqueueResult(NamedTuple):
 class BackfillQueue:
     """The queue in the file `path`, opened at its first use, for any thread.
 
-    All methods block for some milliseconds and raise `MonitorError` where the file cannot be read or written. `damaged`
-    is called with the new path of a damaged file, after which a new one is begun.
+    All methods block for some milliseconds and raise `MonitorError` where the file cannot be read or written.
+    `repaired` is called after a damaged file was replaced by what could be saved.
     """
 
     def __init__(
-        self, path: Path, *, at_most: int, clock: Clock, damaged: Callable[[Path], None] = lambda _aside: None
+        self, path: Path, *, at_most: int, clock: Clock, repaired: Callable[[Repaired], None] = lambda _: None
     ) -> None:
-        self._file = Database(
-            path, _FORMAT, name="the backfill queue", clock=clock, damaged=lambda aside, _why: damaged(aside)
-        )
+        self._file = Database(path, FORMAT, name="the backfill queue", clock=clock, repaired=repaired)
         self._at_most = at_most
 
     # -- putting in

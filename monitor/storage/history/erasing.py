@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from monitor.model.outcome import result_id
+from monitor.storage.erasing import Eraser, erasing
 from monitor.storage.history.rows import dump, load
-from monitor.storage.sqlite import Eraser, erasing
 
 _AT_ONCE: Final = 200
 _TEXTS: Final = ("request", "retrieved_context", "response", "user_id")
@@ -47,7 +47,7 @@ def blank(db: sqlite3.Connection, before: float) -> bool:
     if more and until == begin:  # all results of that moment are done
         until = _after(db, until, before)
     db.execute("DELETE FROM blanked")
-    db.execute("INSERT INTO blanked VALUES (?)", (until,))
+    db.execute("INSERT INTO blanked (until) VALUES (?)", (until,))
     return more
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -15,6 +16,11 @@ from monitor.storage.history.tables import FORMAT, MINUTE, NEWEST_PAST_RESULTS, 
 from monitor.storage.sqlite import ReadOnly, marks
 
 _AT_ONCE = 500
+_FAULTS = (ValueError, TypeError, KeyError, AttributeError)
+_ALWAYS = frozenset(
+    {"schema", "id", "evaluated_at", "request_id", "trace_id", "app", "evaluator", "version", "outcome", "reason"}
+) | {"score", "level", "defect", "explanation", "evidence", "weight", "scope", "score_source", "traffic", "attributes"}
+"""Keys that every row has."""
 
 
 class MinuteSums(NamedTuple):
@@ -161,16 +167,16 @@ class HistoryReader:
 
     def search(self, wanted: Search) -> list[dict[str, Any]]:
         """Return the results of a search, in its order; long ones without context and history."""
-        return [load(body) for (body,) in self._file.query(*wanted.sql())]
+        return _whole(self._file.query(*wanted.sql()))
 
     def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
         """Return all results of one request, oldest first; only the first that has them holds the long texts.
 
         Of a trace or row that holds several, those of the last request.
         """
-        found = [load(body) for (body,) in self._file.query(_BY_TRACE, [trace_id])]
+        found = _whole(self._file.query(_BY_TRACE, [trace_id]))
         within = self.requests_of(trace_id) if not found else []
-        return [load(body) for (body,) in self._file.query(_BY_TRACE, [within[-1]])] if within else found
+        return _whole(self._file.query(_BY_TRACE, [within[-1]])) if within else found
 
     def requests_of(self, trace_id: str) -> list[str]:
         """Return the ids of the requests of a trace or row that have results, in the order of their first ones."""
@@ -183,8 +189,13 @@ class HistoryReader:
     def sums_since(self, since: float) -> list[MinuteSums]:
         """Sums of scored results by the minute, oldest first, from the minute that contains `since`."""
         minute = since // MINUTE * MINUTE
-        found = self._file.query("SELECT * FROM session_sums WHERE at >= ? ORDER BY 1, 2, 3, 4, 5", [minute])
-        return [_sums(row) for row in found]
+        found = self._file.query(
+            "SELECT at, app, evaluator, version, defect, judged, weight, weight_squares,"
+            " top, defect_products, every_products, both_products"
+            " FROM session_sums WHERE at >= ? ORDER BY 1, 2, 3, 4, 5",
+            [minute],
+        )
+        return _sums(found)
 
     def hourly_sums(self, since: float, until: float) -> list[MinuteSums]:
         """Return the sums by the hour, from the hour of `since` up to but without the one of `until`."""
@@ -194,7 +205,7 @@ class HistoryReader:
             " FROM session_sums WHERE at >= ? AND at < ? GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5",
             [since // 3600 * 3600, until // 3600 * 3600],
         )
-        return [_sums(row) for row in found]
+        return _sums(found)
 
     def rule_sums(self, since: float, minutes_since: float) -> list[MinuteSums]:
         """Sums by the rules that alerts bring themselves, oldest first: by the hour, and by the minute at the end.
@@ -211,15 +222,16 @@ class HistoryReader:
             " FROM rule_sums WHERE at >= ?1 AND at >= ?2 ORDER BY 1, 2, 3, 4, 13, 5",
             [began, turn],
         )
-        return [_sums(row) for row in found]
+        return _sums(found)
 
     def generations(self) -> list[SeenVersion]:
         """Return the versions of services that have results, by the time of their first one."""
         found = self._file.query("SELECT app, evaluator, parts, began, seen FROM generations ORDER BY began", [])
-        return [
-            SeenVersion(app, evaluator, ServiceVersion(**load(parts)), began, seen)
-            for app, evaluator, parts, began, seen in found
-        ]
+        versions = []
+        for app, evaluator, parts, began, seen in found:
+            with suppress(*_FAULTS):  # damaged bytes that SQLite does not notice
+                versions.append(SeenVersion(app, evaluator, ServiceVersion(**load(parts)), float(began), float(seen)))
+        return versions
 
     def scored_ids(self, ids: Collection[str]) -> set[str]:
         """Return the ids among `ids` whose results exist and are `score` or `skipped`."""
@@ -238,7 +250,11 @@ class HistoryReader:
     def past_results(self) -> list[PastResult]:
         """Return the newest 5,000 results that samplers can learn from, oldest first."""
         newest = self._file.query(NEWEST_PAST_RESULTS, [PAST_RESULTS_AT_MOST])
-        return [_past_result(body) for (body,) in reversed(newest)]
+        found = []
+        for (body,) in reversed(newest):
+            with suppress(*_FAULTS):  # as above
+                found.append(_past_result(body))
+        return found
 
     def _rows(self, where: str, values: list[Any], order: str, limit: int, **only: str | None) -> list[dict[str, Any]]:
         for column, value in only.items():
@@ -246,12 +262,28 @@ class HistoryReader:
                 where += f" AND {column} = ?"
                 values.append(value)
         sql = f"SELECT body FROM results WHERE {where} ORDER BY {order} LIMIT ?"  # noqa: S608 - all constants of this class
-        return [load(body) for (body,) in self._file.query(sql, [*values, limit])]
+        return _whole(self._file.query(sql, [*values, limit]))
 
 
-def _sums(row: tuple[Any, ...]) -> MinuteSums:
-    at, app, evaluator, version, defect, *rest = row
-    return MinuteSums(at, app, evaluator, version, bool(defect), *rest)
+def _whole(found: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    """Read bodies; leaves out those with damaged bytes, which SQLite does not notice."""
+    rows = []
+    for (body,) in found:
+        with suppress(*_FAULTS):
+            row = load(body)
+            if row.keys() >= _ALWAYS:
+                rows.append(row)
+    return rows
+
+
+def _sums(found: list[tuple[Any, ...]]) -> list[MinuteSums]:
+    """Make sums of rows; leaves out damaged ones, as `_whole` does."""
+    sums = []
+    for at, app, evaluator, version, defect, *rest in found:
+        texts, numbers = (app, evaluator, version, *rest[7:]), (at, *rest[:7])
+        if all(isinstance(one, str) for one in texts) and all(isinstance(one, int | float) for one in numbers):
+            sums.append(MinuteSums(at, app, evaluator, version, bool(defect), *rest))
+    return sums
 
 
 def _past_result(body: bytes) -> PastResult:

@@ -17,15 +17,6 @@ from monitor.storage.sqlite import Format, open_database, used_bytes
 FORMAT: Final = Format(
     1,
     """
-CREATE TABLE IF NOT EXISTS results (
-  id TEXT PRIMARY KEY, at REAL NOT NULL, app TEXT NOT NULL, evaluator TEXT NOT NULL, trace_id TEXT NOT NULL,
-  outcome TEXT NOT NULL, defect INTEGER NOT NULL, score REAL, body BLOB NOT NULL
-);
-CREATE INDEX IF NOT EXISTS results_by_time ON results (at);
-CREATE INDEX IF NOT EXISTS results_by_trace ON results (trace_id);
-CREATE INDEX IF NOT EXISTS results_by_score ON results (evaluator, defect, score) WHERE outcome = 'score';
-DROP TABLE IF EXISTS sums;  -- without versions: nothing can be compared with them
-DROP TABLE IF EXISTS version_sums;  -- without sessions
 CREATE TABLE IF NOT EXISTS session_sums (
   at INTEGER, app TEXT, evaluator TEXT, version TEXT, defect INTEGER, judged INTEGER, weight REAL, weight_squares REAL,
   top REAL, defect_products REAL, every_products REAL, both_products REAL,
@@ -44,11 +35,21 @@ CREATE TABLE IF NOT EXISTS past_results (n INTEGER PRIMARY KEY, at REAL NOT NULL
 CREATE TABLE IF NOT EXISTS people (
   user TEXT, trace_id TEXT, at REAL NOT NULL, PRIMARY KEY (user, trace_id)
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS people_by_time ON people (at);
+CREATE TABLE IF NOT EXISTS results (
+  id TEXT PRIMARY KEY, at REAL NOT NULL, app TEXT NOT NULL, evaluator TEXT NOT NULL, trace_id TEXT NOT NULL,
+  outcome TEXT NOT NULL, defect INTEGER NOT NULL, score REAL, body BLOB NOT NULL
+);
 CREATE TABLE IF NOT EXISTS blanked (until REAL NOT NULL);
+CREATE INDEX IF NOT EXISTS people_by_time ON people (at);
+CREATE INDEX IF NOT EXISTS results_by_time ON results (at);
+CREATE INDEX IF NOT EXISTS results_by_trace ON results (trace_id);
+CREATE INDEX IF NOT EXISTS results_by_score ON results (evaluator, defect, score) WHERE outcome = 'score';
 """,
 )
-"""`rule_sums`: sums by the defect rules that alerts bring themselves. `past_results`: what samplers learn from after a
+"""From a damaged file the tables are saved in this order: first what restores windows, baselines and samplers. The
+roots of the tables are the first pages, those of the indexes, which are made of them, come after.
+
+`rule_sums`: sums by the defect rules that alerts bring themselves. `past_results`: what samplers learn from after a
 restart. `people`: the user of a trace, by the pseudonym of `privacy`. `blanked`: up to when no result has a text."""
 
 MINUTE: Final = 60
@@ -57,6 +58,11 @@ PAST_RESULTS_AT_MOST: Final = 5_000
 
 NEWEST_PAST_RESULTS: Final = "SELECT body FROM past_results ORDER BY n DESC LIMIT ?"
 _PRUNE_AT_ONCE: Final = 500
+_ADD_RESULT: Final = (
+    "INSERT OR IGNORE INTO results (id, at, app, evaluator, trace_id, outcome, defect, score, body)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_SUMS: Final = "judged, weight, weight_squares, top, defect_products, every_products, both_products)"
 _ADD_UP: Final = (
     "ON CONFLICT DO UPDATE SET judged = judged + 1, weight = weight + excluded.weight,"
     " weight_squares = weight_squares + excluded.weight_squares, top = max(top, excluded.top),"
@@ -100,30 +106,33 @@ def insert(
         )
         if one.scope is RateScope.BACKFILL:  # it failed before, and has been scored since
             db.execute("DELETE FROM results WHERE id = ? AND outcome = 'unscored'", (one.id,))
-        added = db.execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values).rowcount
+        added = db.execute(_ADD_RESULT, values).rowcount
         if added:
             _keep_past_result(db, row, one.evaluated_at)
             if users is not None and one.case.user_id:
                 person = (users.of(one.case.user_id), one.case.request_id, one.evaluated_at)
-                db.execute("INSERT OR REPLACE INTO people VALUES (?, ?, ?)", person)
+                db.execute("INSERT OR REPLACE INTO people (user, trace_id, at) VALUES (?, ?, ?)", person)
         if added and score is not None and one.scope is RateScope.LIVE:
             answered_at = min(one.case.answered_at or one.evaluated_at, one.evaluated_at)
             minute = int(answered_at // MINUTE * MINUTE)
             place, more = (minute, app, one.evaluator, one.version), (one.weight, one.weight**2, one.weight)
             products = one.session_products.get("") or alone(one.weight, defect=one.defect)
             db.execute(
-                f"INSERT INTO session_sums VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?) {_ADD_UP}",  # noqa: S608 - constant
+                f"INSERT INTO session_sums (at, app, evaluator, version, defect, {_SUMS}"  # noqa: S608 - constants
+                f" VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?) {_ADD_UP}",
                 (*place, one.defect, *more, *products),
             )
             for rule, defect in one.alert_defects.items():
                 products = one.session_products.get(rule) or alone(one.weight, defect=defect)
                 db.execute(
-                    f"INSERT INTO rule_sums VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?) {_ADD_UP}",  # noqa: S608 - constant
+                    f"INSERT INTO rule_sums (at, app, evaluator, version, rule, defect, {_SUMS}"  # noqa: S608 - constants
+                    f" VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?) {_ADD_UP}",
                     (*place, rule, defect, *more, *products),
                 )
             parts = dump(one.service_version.parts).decode()
             db.execute(
-                "INSERT INTO generations VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+                "INSERT INTO generations (app, evaluator, fingerprint, parts, began, seen) VALUES (?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT DO UPDATE SET"
                 " seen = max(seen, excluded.seen)",
                 (app, one.evaluator, one.service_version.fingerprint, parts, one.evaluated_at, one.evaluated_at),
             )

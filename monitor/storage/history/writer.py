@@ -12,11 +12,12 @@ from monitor.model.outcome import EvaluationResult
 from monitor.privacy import pseudonyms
 from monitor.privacy.erasure import ErasureMarks
 from monitor.stages import Runtime
+from monitor.storage.damage import reporter
 from monitor.storage.files import make_private
 from monitor.storage.history.erasing import blank
 from monitor.storage.history.settings import HistoryOptions
 from monitor.storage.history.tables import FORMAT, insert, prune
-from monitor.storage.sqlite import Database, empty_log
+from monitor.storage.sqlite import Database, SetAside, empty_log
 from monitor.telemetry.events import Event
 
 TIDY_EVERY: Final = 60.0
@@ -31,7 +32,8 @@ class Writer:
         self._options = options
         self._clock = runtime.clock
         self._events = runtime.events
-        self._file = Database(path, FORMAT, name="the history", clock=runtime.clock, damaged=self._damaged)
+        report = reporter("history", runtime.events, runtime.metrics)
+        self._file = Database(path, FORMAT, name="the history", clock=runtime.clock, repaired=report)
         self._users: pseudonyms.UserKey | None = None
         self._said = False
         self._forgotten = ErasureMarks(path.parent, runtime.clock)
@@ -54,18 +56,29 @@ class Writer:
     def write(self, results: list[EvaluationResult]) -> None:
         """Write all of these in one transaction. Raises `MonitorError`: none was written."""
         self._load_users()
-        with self._file.transaction() as db:
-            texts = self._options.texts
-            wanted = [one for one in results if not self._is_forgotten(one)]
-            insert(db, wanted, texts=texts == "all", quotes=texts != "none", users=self._users)
-            erased = self._tidy(db)
+        try:
+            erased = self._insert(results)
+        except SetAside:  # at once into what was saved
+            erased = self._insert(results)
         if erased:
             with suppress(MonitorError), self._file.reading() as db:
                 empty_log(db)
 
+    def repaired(self) -> bool:
+        """Check the whole file, in which a reader has met damage; whether it was replaced. From any thread."""
+        return self._file.suspect()
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+    def _insert(self, results: list[EvaluationResult]) -> bool:
+        """Write in one transaction; whether some rows were deleted."""
+        with self._file.transaction() as db:
+            texts = self._options.texts
+            wanted = [one for one in results if not self._is_forgotten(one)]
+            insert(db, wanted, texts=texts == "all", quotes=texts != "none", users=self._users)
+            return self._tidy(db)
 
     def _is_forgotten(self, one: EvaluationResult) -> bool:
         """Return whether it was erased while it was evaluated, or on its way here."""
@@ -82,10 +95,6 @@ class Writer:
             if not self._said:
                 self._events.warning(Event.SINK_FAILED, f"cannot record the users of results: {error}")
             self._said = True
-
-    def _damaged(self, aside: Path, why: str) -> None:
-        message = f"the history was damaged ({why}); it is kept aside and a new one is begun"
-        self._events.error(Event.SINK_FAILED, message, path=str(self._path), aside=str(aside))
 
     def _tidy(self, db: sqlite3.Connection) -> bool:
         """Delete what is too old, at intervals; whether this was such a time."""

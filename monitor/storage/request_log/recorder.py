@@ -15,6 +15,7 @@ import anyio
 from monitor.errors import MonitorError
 from monitor.model.request_log import RequestRecord, RequestStep
 from monitor.stages import Runtime
+from monitor.storage.damage import reporter
 from monitor.storage.request_log import store
 from monitor.storage.request_log.store import MINUTE, Minute, StepCount
 from monitor.storage.sqlite import SetAside
@@ -70,7 +71,7 @@ class Recorder:
         self._at = -1
         self._wake = asyncio.Event()
         self._closing = False
-        self._file = store.database(path, runtime.clock, self._damaged)
+        self._file = store.database(path, runtime.clock, reporter("request_log", runtime.events, runtime.metrics))
         self._tidied = self._told = float("-inf")
 
     def keep(self, record: RequestRecord) -> None:
@@ -162,7 +163,3 @@ class Recorder:
         limits = {"before": wall - self._retention, "sums_before": wall - self._sums_retention}
         if not store.prune(db, **limits, at_most=self._at_most, added=added):
             self._tidied = now
-
-    def _damaged(self, aside: Path, why: str) -> None:
-        message = f"the request log was damaged ({why}); it is kept aside and a new one is begun"
-        self._events.error(Event.REQUEST_LOG_FAILED, message, path=str(self._path), aside=str(aside))

@@ -16,7 +16,9 @@ from monitor.clock import Clock
 from monitor.model.case import Joined
 from monitor.model.outcome import Attempt
 from monitor.model.request_log import EvaluatorDecision, RequestRecord, RequestStep, Sum
-from monitor.storage.sqlite import Database, Format, ReadOnly, erasing, open_database, used_bytes
+from monitor.storage.damage import Repaired
+from monitor.storage.erasing import erasing
+from monitor.storage.sqlite import Database, Format, ReadOnly, open_database, used_bytes
 
 T = TypeVar("T")
 
@@ -71,7 +73,7 @@ def _known(kept: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in kept.items() if name in defaults}
 
 
-_FORMAT: Final = Format(
+FORMAT: Final = Format(
     1,
     """
 CREATE TABLE IF NOT EXISTS requests (request_id TEXT NOT NULL, at REAL NOT NULL, body BLOB NOT NULL);
@@ -87,6 +89,7 @@ CREATE TABLE IF NOT EXISTS steps (
 MINUTE: Final = 60
 _PRUNE_AT_ONCE: Final = 500
 _MOST_OF_ONE: Final = 250
+_FAULTS: Final = (ValueError, KeyError, TypeError, AttributeError)
 
 
 class Minute(NamedTuple):
@@ -104,14 +107,14 @@ class StepCount(NamedTuple):
     last: float
 
 
-def database(path: Path, clock: Clock, damaged: Callable[[Path, str], None]) -> Database:
-    """Open the file for writing; `damaged` is called as in `Database`."""
-    return Database(path, _FORMAT, name="the request log", clock=clock, damaged=damaged)
+def database(path: Path, clock: Clock, repaired: Callable[[Repaired], None]) -> Database:
+    """Open the file for writing; `repaired` is called as in `Database`."""
+    return Database(path, FORMAT, name="the request log", clock=clock, repaired=repaired)
 
 
 def create(path: Path) -> sqlite3.Connection:
     """Open the file for writing. Raises `sqlite3.Error`, `ConfigError`."""
-    return open_database(path, _FORMAT)
+    return open_database(path, FORMAT)
 
 
 def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, int]:
@@ -127,9 +130,10 @@ def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, in
 def insert(db: sqlite3.Connection, records: Iterable[RequestRecord], sums: Mapping[Minute, StepCount]) -> None:
     """Add records and sums within the caller's transaction."""
     rows = ((_whole(one.request_id), one.ended_at, pack(one)) for one in records)
-    db.executemany("INSERT INTO requests VALUES (?, ?, ?)", rows)
+    db.executemany("INSERT INTO requests (request_id, at, body) VALUES (?, ?, ?)", rows)
     db.executemany(
-        "INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET number = number + excluded.number,"
+        "INSERT INTO steps (at, app, source, evaluator, step, number, expected, last) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT DO UPDATE SET number = number + excluded.number,"
         " expected = expected + excluded.expected, last = max(last, excluded.last)",
         ((minute.at, *map(_whole, minute.step), *counted) for minute, counted in sums.items()),
     )
@@ -156,7 +160,7 @@ class RequestLogReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = ReadOnly(path, _FORMAT, name="the request log")
+        self._file = ReadOnly(path, FORMAT, name="the request log")
 
     def of(self, request_id: str) -> list[RequestRecord]:
         """Return the records of one request, oldest first: more than one if spans came after it was closed.
@@ -169,7 +173,7 @@ class RequestLogReader:
         )
         found, whole = [], _whole(request_id)
         for (body,) in self._file.query(sql, [whole, f"{whole}/", f"{whole}0", _MOST_OF_ONE]):  # 0 comes after /
-            with contextlib.suppress(ValueError, KeyError, TypeError):  # a newer version wrote it
+            with contextlib.suppress(*_FAULTS):  # a newer version wrote it, or its bytes are damaged
                 found.append(unpack(body))
         return found
 
@@ -178,7 +182,7 @@ class RequestLogReader:
         sql = "SELECT body FROM requests WHERE at >= ? AND at <= ? ORDER BY at DESC LIMIT ?"
         found = []
         for (body,) in self._file.query(sql, [since, until, limit]):
-            with contextlib.suppress(ValueError, KeyError, TypeError):  # as above
+            with contextlib.suppress(*_FAULTS):  # as above
                 found.append(unpack(body))
         return found
 
@@ -192,7 +196,9 @@ class RequestLogReader:
             "SELECT app, source, evaluator, step, sum(number), sum(expected), max(last) FROM steps"  # noqa: S608 - ours
             f" WHERE {where} GROUP BY 1, 2, 3, 4"
         )
-        return [Sum(RequestStep(*row[:4]), *row[4:]) for row in self._file.query(sql, only)]
+        found = self._file.query(sql, only)
+        whole = [row for row in found if all(isinstance(name, str) for name in row[:4])]
+        return [Sum(RequestStep(*row[:4]), *row[4:]) for row in whole]
 
     def span(self) -> tuple[float, float] | None:
         """Return the first minute with sums, and when the newest step was taken; None without any."""

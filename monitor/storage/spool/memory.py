@@ -98,17 +98,6 @@ def prune(db: sqlite3.Connection, before: float) -> None:
     db.execute("DELETE FROM draws WHERE at < ?", (before,))
 
 
-def copy_result_ids(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
-    """Copy all ids that can be read into a new database. Raises `sqlite3.Error`."""
-    new.executemany("INSERT INTO remembered (id, at) VALUES (?, ?)", old.execute("SELECT id, at FROM remembered"))
-
-
-def copy_draws(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
-    """Copy all draws that can be read into a new database. Raises `sqlite3.Error`."""
-    rows = old.execute("SELECT id, probability, target, at FROM draws ORDER BY n")
-    new.executemany("INSERT INTO draws (id, probability, target, at) VALUES (?, ?, ?, ?)", rows)
-
-
 def _is_valid(row: tuple[object, ...]) -> bool:
     key, probability, target = row
     return (

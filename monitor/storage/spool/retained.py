@@ -20,14 +20,18 @@ import orjson
 from monitor.clock import Clock
 from monitor.errors import MonitorError
 from monitor.storage import files
+from monitor.storage.checks import Damaged
+from monitor.storage.damage import remove, reporter
+from monitor.storage.erasing import erasing
 from monitor.storage.spool.table import COLUMNS, SpoolRecord, decode
-from monitor.storage.sqlite import Damaged, Database, Format, ReadOnly, erasing, marks, remove
+from monitor.storage.sqlite import Database, Format, ReadOnly, marks
+from monitor.telemetry.events import Events
 from monitor.telemetry.metrics import Metrics
 
 NAME: Final = files.RETAINED
 """The file, beside the spool's."""
 
-_FORMAT: Final = Format(
+FORMAT: Final = Format(
     1,
     """
 CREATE TABLE IF NOT EXISTS records (
@@ -46,8 +50,11 @@ _TRACE_ID: Final = 32
 class Retained:
     """The file for writing, by the one thread that calls it. `keep` in seconds, `at_most` in bytes, compressed."""
 
-    def __init__(self, path: Path, *, keep: float, at_most: int, clock: Clock, metrics: Metrics) -> None:
-        self._file = Database(path, _FORMAT, name="the retained deliveries", clock=clock, timeout=1)
+    def __init__(
+        self, path: Path, *, keep: float, at_most: int, clock: Clock, metrics: Metrics, events: Events
+    ) -> None:
+        report = reporter("retained", events, metrics)
+        self._file = Database(path, FORMAT, name="the retained deliveries", clock=clock, repaired=report, timeout=1)
         self._keep = keep
         self._at_most = at_most
         self._clock = clock
@@ -111,7 +118,7 @@ def read(path: Path, since: float) -> Iterator[SpoolRecord]:
 
     Skips damaged ones. Raises `MonitorError` where the file cannot be read.
     """
-    file = ReadOnly(path, _FORMAT, name="the retained deliveries")
+    file = ReadOnly(path, FORMAT, name="the retained deliveries")
     sql = f"SELECT n, {COLUMNS} FROM records WHERE n > ? AND received >= ? ORDER BY n LIMIT ?"  # noqa: S608 - a constant
     after = 0
     while found := file.query(sql, (after, since, _AT_ONCE)):

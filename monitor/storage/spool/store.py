@@ -14,13 +14,15 @@ from typing import Literal, NoReturn, TypeAlias
 
 from monitor.clock import Clock
 from monitor.errors import ConfigError
+from monitor.storage import damage
+from monitor.storage.checks import Damaged, code_of, quick_check
+from monitor.storage.damage import Repaired
 from monitor.storage.files import make_private, size_of
 from monitor.storage.spool import memory, salvage, table
 from monitor.storage.spool.memory import Draw
 from monitor.storage.spool.retained import NAME as RETAINED
 from monitor.storage.spool.retained import Retained, discard, rows_of
-from monitor.storage.sqlite import Damaged, code_of, quick_check
-from monitor.telemetry.events import Event, Events
+from monitor.telemetry.events import Events
 from monitor.telemetry.metrics import Metrics
 
 _NEVER = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EROFS, errno.ENAMETOOLONG)
@@ -74,19 +76,21 @@ class SpoolDatabase:
         self._retained: Retained | None = None
         if retain > 0:
             place = path.with_name(RETAINED)
-            self._retained = Retained(place, keep=retain, at_most=at_most // 2, clock=clock, metrics=metrics)
+            self._retained = Retained(
+                place, keep=retain, at_most=at_most // 2, clock=clock, metrics=metrics, events=events
+            )
         else:
             discard(path.with_name(RETAINED))
         self._path = path
         self._fullness = table.Fullness(path)
         self._keep = keep
         self._clock = clock
-        self._metrics = metrics
-        self._events = events
+        self._lost = metrics.spool_damaged
+        self._report = damage.reporter("spool", events, metrics)
         # Deletions leave half-filled pages: allow for some before SQLite itself calls the file full.
         self._most_pages = at_most * 5 // 4 // table.PAGE + 64
         self._db: sqlite3.Connection | None = None
-        self._damaged = False
+        self._damaged: Exception | None = None
         self._checked = False
         self._doomed: set[int] = set()
         self._next = 1
@@ -154,7 +158,7 @@ class SpoolDatabase:
             except (sqlite3.Error, Damaged) as error:
                 with contextlib.suppress(StoreFailed):
                     self._fail(error)
-                if not self._damaged:
+                if self._damaged is None:
                     raise StoreFailed("failed", f"reading {self._path}: {error}") from error
             else:
                 return found
@@ -195,22 +199,19 @@ class SpoolDatabase:
         return self._db
 
     def _open(self) -> sqlite3.Connection:
-        salvage.finish(self._path, self._clock.now())
+        damage.finish(self._path, self._clock.now())
         self._make_private()
-        if not self._damaged:
+        if self._damaged is None:
             try:
                 return self._survey(table.connect(self._path, most_pages=self._most_pages, erase=self._erase))
             except (sqlite3.Error, Damaged) as error:
                 if not table.is_damage(error):
                     raise
-                self._damaged = True
-        came = salvage.rebuild(self._path, most_pages=self._most_pages, now=self._clock.now())
-        self._damaged = False
-        self._report_damage(
-            came.lost,
-            f"the spool was damaged: {came.kept} records saved, {came.lost} or more lost, the damaged file is kept",
-            aside=came.aside,
-        )
+                self._damaged = error
+        why = str(self._damaged)
+        found = salvage.rebuild(self._path, most_pages=self._most_pages, now=self._clock.now(), why=why)
+        self._damaged = None
+        self._repaired(found)
         return self._survey(table.connect(self._path, most_pages=self._most_pages, erase=self._erase))
 
     def _check(self, db: sqlite3.Connection) -> None:
@@ -241,22 +242,20 @@ class SpoolDatabase:
             lost = salvage.lost_in_log(self._path, frames) if frames is not None else 0
             if lost:
                 aside = salvage.copy_log(self._path, self._clock.now())
-                message = (
-                    f"the spool's log was damaged: up to {lost} of its last commits are lost, a copy of it is kept"
-                )
-                self._report_damage(lost, message, aside=aside)
+                why = f"commits at the end of its log cannot be read, up to {lost}"
+                self._repaired(Repaired(aside or self._path, why, lost={"records": lost}))
         return db
 
-    def _report_damage(self, lost: int, message: str, *, aside: Path | None) -> None:
-        self._metrics.spool_damaged.inc(lost)
-        self._events.error(Event.SPOOL_DAMAGED, message, path=str(self._path), aside=str(aside))
+    def _repaired(self, found: Repaired) -> None:
+        self._lost.inc(found.lost["records"])
+        self._report(found)
 
     def _fail(self, error: Exception) -> NoReturn:
         """Close the connection, since after a failed sync nothing that it holds is certain, and raise `StoreFailed`."""
         self.close()
         trouble: Trouble = "failed"
         if table.is_damage(error):
-            self._damaged = True
+            self._damaged = error
             trouble = "damaged"
         elif isinstance(error, sqlite3.Error) and code_of(error) == sqlite3.SQLITE_FULL:
             trouble = "full"

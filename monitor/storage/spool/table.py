@@ -17,8 +17,9 @@ from isal import isal_zlib
 
 from monitor.errors import ConfigError
 from monitor.model.span import Signal
+from monitor.storage.checks import Damaged, code_of
 from monitor.storage.files import size_of
-from monitor.storage.sqlite import Damaged, Format, code_of, open_database
+from monitor.storage.sqlite import Format, open_database
 
 PAGE = 16 * 1024
 _LOG_PAGES = 1024
@@ -42,8 +43,8 @@ _DAMAGE = (
 _LOOK_EVERY = 0.25
 """Seconds between two looks at the free space of the disk."""
 
-INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?)"
 COLUMNS = "id, head, meta, body, checksum"
+INSERT = f"INSERT INTO records ({COLUMNS}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608 - constants
 
 
 @dataclass(frozen=True, slots=True)

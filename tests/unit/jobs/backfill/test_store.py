@@ -14,6 +14,7 @@ from monitor.jobs.backfill.cases import BackfillOrigin, Item
 from monitor.jobs.backfill.run import QueueLock, somebody_works
 from monitor.jobs.backfill.store import BackfillGroup, BackfillQueue, EnqueueResult, Missed
 from monitor.model.case import Case
+from monitor.storage.damage import Repaired
 
 NAMES = ("relevance", "groundedness")
 
@@ -149,11 +150,10 @@ def test_two_processes_work_on_one_file(store: BackfillQueue, tmp_path: Path) ->
 def test_a_damaged_file_is_put_aside_and_a_new_one_begun(tmp_path: Path) -> None:
     path = tmp_path / "q.db"
     path.write_bytes(b"no database" * 1000)
-    aside: list[Path] = []
-    store = BackfillQueue(path, at_most=10**6, clock=ManualClock(), damaged=aside.append)
+    repaired: list[Repaired] = []
+    store = BackfillQueue(path, at_most=10**6, clock=ManualClock(), repaired=repaired.append)
     assert store.ask([item(1)], batch="a", now=0) == EnqueueResult(new=1)
-    assert aside
-    assert aside[0].exists()
+    assert [one.aside.exists() for one in repaired] == [True]
 
 
 def test_a_file_that_cannot_be_opened_is_a_fault_with_its_name(tmp_path: Path) -> None:

@@ -72,7 +72,8 @@ async def test_a_damaged_file_is_kept_aside_and_a_new_one_begun(tmp_path, damage
         keeper.keep(request_record(7777, lent.clock.now()))
     assert len(RequestLogReader(path).of(f"{7777:032x}")) == 1
     assert any(".damaged-" in one.name for one in tmp_path.iterdir())
-    assert total(lent.metrics, "ragmonitor_events_total", event="request_log_failed") == 1
+    assert total(lent.metrics, "ragmonitor_events_total", event="database_damaged") == 1
+    assert total(lent.metrics, "ragmonitor_database_damaged_total", database="request_log") == 1
 
 
 async def test_old_trails_go_while_it_runs(tmp_path):

@@ -83,6 +83,7 @@ async def test_draws_outlive_the_repair_of_a_damaged_file(file: SpoolFile) -> No
     async with file.open() as spool:
         spool.draws.keep_draw("a case", 0.25, 0.125)
         await spool.append(file.record(b"kept"))
-    assert salvage.rebuild(file.path, most_pages=1000, now=0.0).kept == 1
+    found = salvage.rebuild(file.path, most_pages=1000, now=0.0, why="a test")
+    assert (found.kept["records"], found.kept["draws"]) == (1, 1)
     async with file.open() as spool:
         assert spool.draws.drawn("a case") == (0.25, 0.125)

@@ -37,6 +37,7 @@ class Bench:
             at_most=int(chosen["at_most"]),
             clock=self.clock,
             metrics=self.runtime.metrics,
+            events=self.runtime.events,
         )
 
     def take(self, *numbers: int) -> None:

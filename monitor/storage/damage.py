@@ -1,0 +1,335 @@
+"""Damaged databases: set aside, salvaged into a new file, counted; copies that were set aside are bounded.
+
+A damaged file is never written to again: deleting a row whose chain of pages is broken would free pages of other rows.
+It is read from its newest rows down to the oldest, around the pages that cannot be read.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from monitor.storage.files import make_private, size_of, sync_folder
+from monitor.telemetry.events import Event, Events
+from monitor.telemetry.metrics import Metrics
+
+COPIES: Final = 3
+"""Copies of damaged files that are kept of each database, the newest."""
+COPIES_BYTES: Final = 1024**3
+"""Bytes that the copies of a database may take together. The newest stays, however large it is."""
+SALVAGE_SECONDS: Final = 10.0
+"""How long rows are copied from a damaged file; what was not reached stays in the copy that is set aside."""
+
+_AT_ONCE: Final = 64
+_IN_A_TRANSACTION: Final = 4096
+_ONE_BY_ONE: Final = 64
+"""Numbers that are tried one by one below one that cannot be read, before the steps double."""
+_HIGHEST: Final = 2**62
+"""Above every number of a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """A damaged file that was replaced: why, where it is kept, and by table the rows saved and lost (at least)."""
+
+    aside: Path
+    why: str
+    kept: Mapping[str, int] = field(default_factory=dict)
+    lost: Mapping[str, int] = field(default_factory=dict)
+
+
+def reporter(database: str, events: Events, metrics: Metrics) -> Callable[[Repaired], None]:
+    """Return the function that counts and logs the repairs of a database; `database` is the label of the metrics."""
+    damaged = metrics.database_damaged.labels(database)
+    rows = {outcome: metrics.database_rows.labels(database, outcome) for outcome in ("saved", "lost")}
+
+    def report(found: Repaired) -> None:
+        kept, lost = sum(found.kept.values()), sum(found.lost.values())
+        damaged.inc()
+        rows["saved"].inc(kept)
+        rows["lost"].inc(lost)
+        missing = f"{lost} or more lost" if lost else "none is known to be lost"
+        message = f"the database {database} was damaged: {kept} rows saved, {missing}; the damaged file is kept"
+        events.error(Event.DATABASE_DAMAGED, message, database=database, aside=str(found.aside), why=found.why)
+
+    return report
+
+
+# -- files
+
+
+def timestamp(at: float) -> str:
+    """Write a moment (wall-clock seconds) as part of a file name: `20260131T120000Z`."""
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
+
+
+def set_aside(path: Path, now: float) -> Path:
+    """Rename a damaged database and its log to `*.damaged-<time>`; returns the new name. Raises `OSError`.
+
+    Deletes the oldest of such copies beyond `COPIES` and `COPIES_BYTES`.
+    """
+    stamp = timestamp(now)
+    aside = path.with_name(f"{path.name}.damaged-{stamp}")
+    for again in range(1, 1000):
+        if not aside.exists():
+            break
+        aside = path.with_name(f"{path.name}.damaged-{stamp}-{again}")
+    for suffix in ("", "-wal"):
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
+    path.with_name(f"{path.name}-shm").unlink(missing_ok=True)  # an index of the log that is gone
+    bound_copies(path)
+    return aside
+
+
+def damaged_copies(path: Path) -> list[Path]:
+    """Return the damaged files that were set aside for the database `path`, sorted by name."""
+    return sorted(path.parent.glob(f"{path.name}*.damaged-*"))
+
+
+def bound_copies(path: Path) -> None:
+    """Delete the oldest damaged copies of the database `path` beyond the limits. Leaves what the disk refuses."""
+    room, copies = COPIES_BYTES, 0
+    with suppress(OSError):
+        for copy in sorted(damaged_copies(path), key=lambda one: (one.stat().st_ctime_ns, one.name), reverse=True):
+            if copy.name.endswith("-wal"):
+                continue  # goes with its database
+            whole = [copy, copy.with_name(f"{copy.name}-wal")]
+            copies += 1
+            room -= sum(size_of(one) for one in whole)
+            if copies > 1 and (copies > COPIES or room < 0):
+                for one in whole:
+                    one.unlink(missing_ok=True)
+
+
+def remove(path: Path) -> None:
+    """Delete a database, if there is one, with its companion files. Raises `OSError`."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+# -- salvage
+
+
+def rebuild(
+    path: Path,
+    create: Callable[[Path], sqlite3.Connection],
+    *,
+    now: float,
+    why: str,
+    is_late: Callable[[], bool] = lambda: False,
+    is_whole: Callable[[str, tuple[Any, ...]], bool] = lambda _table, _row: True,
+) -> Repaired:
+    """Replace the damaged database at `path` by a new one, made by `create`, with all rows that can still be read.
+
+    Reads the tables in the order of the new schema, each from its newest row, until it `is_late`. `is_whole` gets a
+    table and a row in the order of the columns. Needs as much free space as the rows take. Survives a crash at any
+    moment: see `finish`. Raises `sqlite3.Error` or `OSError` where the new file cannot be written; the old one is then
+    unchanged.
+    """
+    building = path.with_name(path.name + ".building")
+    remove(building)
+    make_private(building)
+    kept, lost = {}, {}
+    with closing(create(building)) as new, closing(_open_damaged(path)) as old:
+        new.text_factory = str
+        for table in _tables(new):
+            kept[table.name], lost[table.name] = _copy(old, new, table, is_whole, is_late)
+    for suffix in ("-wal", "-shm"):  # empty once the last connection is closed
+        building.with_name(building.name + suffix).unlink(missing_ok=True)
+    building.replace(path.with_name(path.name + ".rebuilt"))
+    sync_folder(path.parent)
+    return Repaired(finish(path, now) or path, why, kept, lost)
+
+
+def finish(path: Path, now: float) -> Path | None:
+    """Move a completed rebuild into place, also after a crash in between; the new path of the old file, if any."""
+    rebuilt = path.with_name(path.name + ".rebuilt")
+    if not rebuilt.exists():
+        return None
+    aside = set_aside(path, now)
+    rebuilt.replace(path)
+    sync_folder(path.parent)
+    return aside
+
+
+class _Rows(NamedTuple):
+    """A table of the new file. `number` is the whole number that its rows are sorted by; empty: there is none."""
+
+    name: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    number: str
+
+
+def _tables(db: sqlite3.Connection) -> list[_Rows]:
+    found = []
+    listed = "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rowid"
+    for name, sql in db.execute(listed).fetchall():
+        columns = db.execute(f"PRAGMA table_info({name})").fetchall()
+        key = tuple(column[1] for column in sorted(columns, key=lambda one: one[5]) if column[5])
+        kinds = {column[1]: column[2] for column in columns}
+        number = "rowid" if "WITHOUT ROWID" not in sql else key[0] if kinds[key[0]] == "INTEGER" else ""
+        found.append(_Rows(name, tuple(kinds), key, number))
+    return found
+
+
+def _open_damaged(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=0)
+    db.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    with suppress(sqlite3.Error):
+        db.execute("PRAGMA writable_schema = ON")  # makes SQLite read a file that is shorter than its header says
+        db.execute("PRAGMA cell_size_check = ON")
+    return db
+
+
+def _copy(
+    old: sqlite3.Connection,
+    new: sqlite3.Connection,
+    table: _Rows,
+    is_whole: Callable[[str, tuple[Any, ...]], bool],
+    is_late: Callable[[], bool],
+) -> tuple[int, int]:
+    """Copy a table; the numbers of rows that were saved and lost."""
+    insert = f"INSERT OR IGNORE INTO {table.name} ({', '.join(table.columns)}) VALUES ({_marks(table)})"  # noqa: S608 - names of our schema
+    kept = lost = 0
+    batch: list[tuple[Any, ...]] = []
+    new.execute("BEGIN IMMEDIATE")
+    for row in _rows(old, table):
+        if isinstance(row, int):
+            lost += row
+        elif is_whole(table.name, row):
+            batch.append(row)
+        else:
+            lost += 1
+        if len(batch) >= _AT_ONCE:
+            added = new.executemany(insert, batch).rowcount
+            kept, lost, batch = kept + added, lost + len(batch) - added, []
+            if kept % _IN_A_TRANSACTION < added:
+                new.execute("COMMIT")
+                new.execute("BEGIN IMMEDIATE")
+            if is_late():
+                lost += 1
+                break
+    added = new.executemany(insert, batch).rowcount if batch else 0
+    new.execute("COMMIT")
+    return kept + added, lost + len(batch) - added
+
+
+def _marks(table: _Rows) -> str:
+    return ", ".join("?" * len(table.columns))
+
+
+def _rows(db: sqlite3.Connection, table: _Rows) -> Generator[tuple[Any, ...] | int, None, None]:
+    """Yield the rows that can be read, and in between the number of rows that were lost.
+
+    A number that cannot be read may have been deleted before: each counts as lost, or all of them as one where no row
+    above or below them can be read.
+    """
+    try:
+        there = {row[1] for row in db.execute(f"PRAGMA table_info({table.name})")}
+    except sqlite3.Error:
+        there = set()
+    missing = set(table.columns) - there
+    if not there:
+        yield 1  # without its description no table can be read
+        return
+    columns = ", ".join("NULL" if name in missing else name for name in table.columns)
+    if not table.number:
+        yield from _both_ways(db, f"SELECT {columns} FROM {table.name}", table)  # noqa: S608 - as above
+        return
+    sql = f"SELECT {table.number}, {columns} FROM {table.name} WHERE {table.number} <= ? ORDER BY {table.number} DESC"  # noqa: S608
+    bound: int | None = _HIGHEST
+    while bound is not None:
+        reached = yield from _walk(db, sql, bound, once=table.number == "rowid")
+        if reached is None:
+            return
+        bound = _below(db, sql, min(reached, bound))
+        between = bound is not None and reached < _HIGHEST and table.number == "rowid"
+        yield reached - bound - 1 if between and bound is not None else 1
+
+
+def _walk(
+    db: sqlite3.Connection, sql: str, bound: int, *, once: bool
+) -> Generator[tuple[Any, ...] | int, None, int | None]:
+    """Yield rows up to `bound`; returns the number of the last one before an error, None without an error.
+
+    Each number may come `once` only. Numbers fall: one that is below those that follow it is that of an empty page.
+    """
+    before = reached = bound + 1
+    try:
+        for number, *row in _stream(db, sql, bound, once=once):
+            if not isinstance(number, int):
+                return reached
+            if number < reached or (number == reached and not once):
+                before, reached = reached, number
+            elif number < before:
+                reached = number
+            else:
+                return reached  # pages that are linked in a circle
+            yield tuple(row)
+    except (sqlite3.Error, OverflowError, TypeError):
+        return reached
+    return None
+
+
+def _stream(db: sqlite3.Connection, sql: str, bound: int, *, once: bool) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows up to `bound`, the first by itself.
+
+    `sqlite3` reads one row ahead, and does not hand out a row if the next cannot be read.
+    """
+    first = db.execute(f"{sql} LIMIT 1", (bound,)).fetchone()
+    if first is not None:
+        yield first
+        rest = db.execute(sql, (first[0] - once,))
+        yield from rest if once else islice(rest, 1, None)
+
+
+def _below(db: sqlite3.Connection, sql: str, failed: int) -> int | None:
+    """Return the highest number, nearly, from which on rows below `failed` can be read; None if there is none."""
+    for step in range(1, _ONE_BY_ONE):
+        if _reads(db, sql, failed - step):
+            return failed - step
+    steps = (2**power for power in range(_ONE_BY_ONE.bit_length() - 1, 63))
+    good = next((failed - step for step in steps if _reads(db, sql, failed - step)), None)
+    return None if good is None else _climb(db, sql, good, failed)
+
+
+def _climb(db: sqlite3.Connection, sql: str, good: int, failed: int) -> int:
+    """Go up from a number that can be read, over others that cannot, until `_ONE_BY_ONE` in a row cannot."""
+    step = (failed - good) // 2
+    while step:
+        if good + step < failed and _reads(db, sql, good + step):
+            good += step
+            step *= 2
+        else:
+            step //= 2
+        if not step:
+            near = range(good + 1, min(good + _ONE_BY_ONE, failed))
+            step = next((number - good for number in near if _reads(db, sql, number)), 0)
+    return good
+
+
+def _reads(db: sqlite3.Connection, sql: str, bound: int) -> bool:
+    try:
+        db.execute(f"{sql} LIMIT 1", (bound,)).fetchone()
+    except (sqlite3.Error, OverflowError):
+        return False
+    return True
+
+
+def _both_ways(db: sqlite3.Connection, sql: str, table: _Rows) -> Generator[tuple[Any, ...] | int, None, None]:
+    """Yield the rows up to the first error, and from the other end down to the last."""
+    for order in ("ASC", "DESC"):
+        try:
+            yield from db.execute(f"{sql} ORDER BY {', '.join(f'{name} {order}' for name in table.key)}")
+        except (sqlite3.Error, OverflowError):
+            yield int(order == "DESC")
+        else:
+            return
