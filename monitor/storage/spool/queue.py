@@ -141,7 +141,8 @@ class Spool:
                 if not self._loaded:
                     await self._load()
                 if not counted:
-                    self._rows += await self._in_thread(self._store.count_left)
+                    left = await self._in_thread(self._store.count_left)
+                    self._rows += left  # not in one statement with the wait: commits count meanwhile
                     counted = True
                 found = await self._in_thread(partial(self._store.read, after))
             except StoreFailed as failed:
