@@ -29,7 +29,7 @@ def check(
     name = str(config or "the defaults")
     try:
         loaded = configuration.load(config)
-        warned = list(warnings(loaded))
+        warned = [*configuration.readable_secrets(config), *warnings(loaded)]
         sentences = list(describe(loaded))
     except ConfigError as error:
         if not as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import logging
 
 from monitor import app
 from monitor import config as configuration
@@ -11,6 +12,8 @@ from monitor.cli._options import ConfigPath
 from monitor.config import Config
 from monitor.operations.event_loop import run_async, stop_on_signal
 from monitor.telemetry import logs
+
+_log = logging.getLogger(__name__)
 
 
 def run(config: ConfigPath = None) -> None:
@@ -20,6 +23,8 @@ def run(config: ConfigPath = None) -> None:
     """
     loaded = configuration.load(config)
     logs.configure(loaded.log.level, loaded.log.style)
+    for warning in configuration.readable_secrets(config):
+        _log.warning(warning)
     run_async(functools.partial(_run_until_signal, loaded))
     app.end_process()
 

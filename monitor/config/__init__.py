@@ -4,7 +4,7 @@
 errors that name the place, the value and what is allowed.
 """
 
-from monitor.config.file import load, parse, parse_text
+from monitor.config.file import load, parse, parse_text, readable_secrets
 from monitor.config.model import Config
 
-__all__ = ["Config", "load", "parse", "parse_text"]
+__all__ = ["Config", "load", "parse", "parse_text", "readable_secrets"]

@@ -12,12 +12,14 @@ import yaml
 from pydantic import ValidationError
 
 from monitor.config.model import Config
+from monitor.config.secrets import VARIABLE, hide, literal_secrets, without_secrets
 from monitor.errors import ConfigError
 from monitor.errors.explanation import SECRETS, explain, kind_of
 
 _LONGEST_LINE = 100  # characters of a line that are shown
 _SECRET_IN_LINE = re.compile(rf"\b(?:{'|'.join(sorted(SECRETS, key=len, reverse=True))})[\"']?\s*:")
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_MOST_VALUES = 100_000
+_DEEPEST = 50
 
 
 def load(path: Path | None) -> Config:
@@ -37,7 +39,9 @@ def parse_text(text: str, place: str = "configuration", folder: Path | None = No
     Raises `ConfigError` whose lines begin with `place`.
     """
     try:
-        data = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a subclass of SafeLoader
+        data = _loaded(text)
+    except _TooMuchError as error:
+        raise ConfigError(f"{place}: {error}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{place}: {_in_yaml(error, text)}") from None
     except RecursionError:
@@ -54,11 +58,53 @@ def parse_text(text: str, place: str = "configuration", folder: Path | None = No
 
 def parse(data: Mapping[str, Any]) -> Config:
     """Read the configuration from a plain mapping. Raises `ConfigError`."""
-    resolved = _with_environment(data, "")
     try:
+        resolved = _with_environment(data, "")
         return Config.model_validate(resolved)
     except ValidationError as error:
-        raise ConfigError(explain(error, Config, resolved)) from None
+        raise ConfigError(without_secrets(explain(error, Config, resolved), data)) from None
+    except ConfigError as error:
+        raise ConfigError(without_secrets(str(error), data)) from None
+
+
+def readable_secrets(path: Path | None) -> list[str]:
+    """Return a warning for each secret that is written out in a configuration file that other users can read."""
+    if path is None:
+        return []
+    try:
+        return list(literal_secrets(path, _loaded(path.read_text(encoding="utf-8"))))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError, _TooMuchError):
+        return []  # it has been read already, or it is refused for that
+
+
+def _loaded(text: str) -> Any:
+    """Read YAML. Aliases may stand for a lot: they are counted as often as they occur, before anything is made."""
+    loader = _StrictLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        waiting, found = [(node, 1)], 0
+        while waiting:
+            one, depth = waiting.pop()
+            found += 1
+            if depth > _DEEPEST:
+                raise _TooMuchError(f"not valid: it is nested more than {_DEEPEST} levels deep")
+            if found > _MOST_VALUES:
+                raise _TooMuchError(
+                    f"not valid: it holds more than {_MOST_VALUES:,} values, each alias with all it stands for"
+                )
+            if isinstance(one, yaml.MappingNode):
+                waiting += ((part, depth + 1) for pair in one.value for part in pair)
+            elif isinstance(one, yaml.SequenceNode):
+                waiting += ((part, depth + 1) for part in one.value)
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+class _TooMuchError(Exception):
+    """YAML that holds more than any configuration needs."""
 
 
 def _in_yaml(error: yaml.YAMLError, text: str) -> str:
@@ -73,10 +119,19 @@ def _in_yaml(error: yaml.YAMLError, text: str) -> str:
     lines = text.splitlines()
     line = lines[mark.line].strip() if mark.line < len(lines) else ""
     secret = _SECRET_IN_LINE.search(line)
-    line = f"{line[: secret.end()]} ..." if secret else line
+    line = hide(f"{line[: secret.end()]} ..." if secret else line)
+    problem = re.sub("'[^']*'", "...", problem) if secret and not isinstance(error, _TwiceError) else hide(problem)
+    if _is_in_text(lines, mark.line):
+        line = ""  # of a text that began above, which may be a secret
     shown = f": `{line[:_LONGEST_LINE]}`" if line else ""
     said = problem if isinstance(error, _TwiceError) else f"not valid YAML: {problem}"
     return f"line {mark.line + 1}, column {mark.column + 1}: {said}{shown}"
+
+
+def _is_in_text(lines: list[str], number: int) -> bool:
+    """Tell whether a line has no key, no dash and no bracket: it goes on with a text."""
+    line = lines[number].strip() if number < len(lines) else ""
+    return bool(line) and not re.search(r":(\s|$)|^[-?\[{#]|^[\w.-]+\s*$", line)
 
 
 def _with_rubrics_from(folder: Path, data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -125,7 +180,7 @@ def _with_environment(value: Any, place: str) -> Any:
             raise ConfigError(f"{place}: the environment variable {match[1]} is not set")
         return found
 
-    return _VARIABLE.sub(replace, value)
+    return VARIABLE.sub(replace, value)
 
 
 class _TwiceError(yaml.constructor.ConstructorError):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.command import start
+from tests.support.command import command, start
 
 
 @contextmanager
@@ -71,3 +71,48 @@ def test_a_file_of_results_that_cannot_be_written_is_named_with_its_option(tmp_p
     sink = {"type": "jsonl", "path": str(tmp_path / "file" / "results.jsonl")}
     said = refused(tmp_path, sinks=[{"type": "prometheus", "port": 0}, sink])
     assert said.startswith("sinks[1].path: cannot open")
+
+
+LITERAL = {
+    "sources": [{"type": "otlp_http", "port": 0, "auth": {"token": "s3cret-token"}}],
+    "sinks": [{"type": "prometheus", "port": 0, "auth": {"token": "${METRICS_TOKEN}"}}],
+    "notify": [{"type": "slack", "url": "https://hooks.example.com/services/T0/B0/s3cret"}],
+    "telemetry": {"endpoint": "http://127.0.0.1:4317", "headers": {"authorization": "s3cret"}},
+}
+
+
+@pytest.mark.parametrize(("mode", "warned"), [(0o644, 3), (0o640, 3), (0o600, 0)])
+def test_d14_check_warns_of_secrets_written_into_a_file_that_others_can_read(tmp_path, monkeypatch, mode, warned):
+    monkeypatch.setenv("METRICS_TOKEN", "from the environment")
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(LITERAL))
+    path.chmod(mode)
+    found = [line for line in command("check", "-c", path).stdout.splitlines() if "other users can read" in line]
+    assert len(found) == warned
+    assert not any("s3cret" in line for line in found)
+    places = ("sources[0].auth.token", "notify[0].url", "telemetry.headers.authorization")
+    assert all(any(line.startswith(f"warning: {place} is written in") for place in places) for line in found)
+
+
+def test_d14_the_warning_is_in_the_log_of_a_start_as_well(tmp_path):
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        path = tmp_path / "config.yaml"
+        sources = [{"type": "otlp_http", "port": server.getsockname()[1], "auth": {"token": "s3cret-token"}}]
+        path.write_text(yaml.safe_dump({"sources": sources, "storage": {"path": str(tmp_path / "state")}}))
+        path.chmod(0o644)
+        with start("run", "-c", path) as process:
+            _, errors = process.communicate(timeout=300)
+    assert "sources[0].auth.token is written in" in errors
+    assert "s3cret-token" not in errors
+
+
+def test_d13_a_start_with_a_wrong_line_prints_no_key(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("judge:\n  model: openai/m\n  api_key: sk-Zq81xWvU7rT3oN: oops\n")
+    with start("run", "-c", path) as process:
+        output, errors = process.communicate(timeout=300)
+    assert process.returncode == 2
+    assert "line 3" in errors
+    assert "Zq81" not in output + errors

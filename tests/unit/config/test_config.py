@@ -117,6 +117,79 @@ def test_no_error_repeats_what_may_be_a_secret(text):
     assert "canary" not in str(caught.value)
 
 
+KEY = "sk-Zq81xWvU7rT3oN"
+MISTAKES = [
+    f"judge:\n  api_key: {KEY}: oops",
+    f'judge:\n  api_key: "{KEY}',
+    f"judge:\n  api_key: '{KEY}\nlog: {{}}",
+    f"judge:\n  api_key: one\n  api_key: {KEY}",
+    f"judge:\n  api_key: *{KEY}",
+    f"judge:\n  api_key: !{KEY} x",
+    f"judge:\n  api_key: >-\n  {KEY}",
+    f"judge: {{model: m, api_key: {KEY}",
+    "judge: ${CANARY}",
+    "judges: ${CANARY}",
+    "sources: [{type: otlp_http, auth: '${CANARY}'}]",
+    "sources: [{type: otlp_http, port: '${CANARY}'}]",
+    "sources: [{type: '${CANARY}'}]",
+    f"notify: [{{type: {KEY}}}]",
+    "notify: [{type: '${CANARY}'}]",
+    "notify: [{type: webhook, url: '${CANARY}'}]",
+    f"notify: [{{type: webhook, url: 'https://u:{KEY}@h/x'}}]",
+    f"notify: [{{type: slack, url: '{KEY}'}}]",
+    f"sources: [{{type: kafka, brokers: ['u:{KEY}@h:9092'], topics: [{{name: t, format: otlp_proto}}]}}]",
+    f"ui: {{trace_url: 'http://u:{KEY}@h/'}}",
+    f"ui: {{url: 'http://u:{KEY}@h/'}}",
+    f"ui: {{url: 'ftp://u:{KEY}@h/'}}",
+    f"runbooks_url: 'ftp://u:{KEY}@h/'",
+    "runbooks_url: '${CANARY}'",
+    "log: {level: '${CANARY}'}",
+    f"log: {{level: {KEY}}}",
+    f"telemetry: {{endpoint: 'http://h:4317', headers: {{authorization: [{KEY}]}}}}",
+    f"sinks: [{{type: langfuse, secret_key: {{a: {KEY}}}}}]",
+    "storage: {max_size: '${CANARY}'}",
+    f"{KEY}: 1",
+]
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_d13_no_mistake_prints_a_key_not_even_a_part_of_it(text, monkeypatch):
+    monkeypatch.setenv("CANARY", KEY)
+    with pytest.raises(ConfigError) as caught:
+        config.parse_text(text)
+    assert not any(KEY[at : at + 6] in str(caught.value) for at in range(len(KEY) - 6)), str(caught.value)
+
+
+def test_d13_a_wrong_value_of_a_variable_is_shown_by_the_name_of_the_variable(monkeypatch):
+    monkeypatch.setenv("OTLP_PORT", "4318/tcp")
+    with pytest.raises(ConfigError, match=re.escape("whole number (given: '${OTLP_PORT}')")):
+        config.parse_text("sources: [{type: otlp_http, port: '${OTLP_PORT}'}]")
+
+
+ALIASES = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (ALIASES, "more than 100,000 values"),
+        (
+            ALIASES.replace("[", "{<<: [").replace("]", "]}").replace("x,", "{x: 1},"),
+            "more than 100,000 values|not valid",
+        ),
+        ("a: " + "[" * 3000, "nested too deeply"),
+        ("a: " + "[" * 100 + "]" * 100, "nested more than 50"),
+        ("a: &a [*a]", "nested more than 50"),
+    ],
+    ids=["aliases", "merges", "open", "nested", "itself"],
+)
+def test_d20_yaml_that_stands_for_too_much_is_a_clear_error(text, said):
+    with pytest.raises(ConfigError, match=said):
+        config.parse_text(text)
+
+
 def test_a_file_that_is_not_there_is_a_clear_error(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         config.load(tmp_path / "none.yaml")
