@@ -58,9 +58,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
-        told = {message["role"]: message["content"] for message in asked["messages"]}
-        text = answer(told.get("system", ""), told.get("user", ""))
-        content = json.dumps(_completion(text, prompt=sum(len(one) for one in told.values()))).encode()
+        by_role = {message["role"]: message["content"] for message in asked["messages"]}
+        text = answer(by_role.get("system", ""), by_role.get("user", ""))
+        content = json.dumps(_completion(text, prompt=sum(len(one) for one in by_role.values()))).encode()
         self.send_response(200)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(content)))

@@ -92,11 +92,11 @@ class HelpDesk:
         """Answer one question, as one trace."""
         careless = random.random() < self.hallucinate
         with self._tracer.start_as_current_span("GET /ask", kind=trace.SpanKind.SERVER) as span:
-            told = self._chain.invoke({"question": question, "rules": CARELESS if careless else CAREFUL})
+            reply = self._chain.invoke({"question": question, "rules": CARELESS if careless else CAREFUL})
             return {
                 "question": question,
-                "answer": told["answer"],
-                "documents": [one.id for one in told["documents"]],
+                "answer": reply["answer"],
+                "documents": [one.id for one in reply["documents"]],
                 "hallucinated": careless,
                 "trace_id": f"{span.get_span_context().trace_id:032x}",
             }

@@ -279,7 +279,7 @@ def _events() -> Panel:
 
 def _sinks() -> Panel:
     closed = increase("ragmonitor_sink_failures_total", INSTANCE, by="sink")
-    told = increase("ragmonitor_notifications_total", INSTANCE, by="receiver, outcome")
+    sent = increase("ragmonitor_notifications_total", INSTANCE, by="receiver, outcome")
     damaged = increase("ragmonitor_spool_damaged_records_total", INSTANCE, by="")
     return curve(
         "Sinks and notifications",
@@ -287,7 +287,7 @@ def _sinks() -> Panel:
         " spool records.",
         COUNT,
         Query(f"{closed} > 0", "{{sink}}: not taken"),
-        Query(f"{told} > 0", "{{receiver}}: {{outcome}}"),
+        Query(f"{sent} > 0", "{{receiver}}: {{outcome}}"),
         Query(f"{damaged} > 0", "spool records damaged"),
         empty="none",
     )

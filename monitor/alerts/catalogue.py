@@ -1,8 +1,9 @@
 """Derives from all alerts what others read: which hold others back, links to the answers, and tables for the docs.
 
 An alert is held back only by one at least as severe that explains it, and only before it is first sent: a receiver that
-heard of an alert also hears when it is over. `DeliveryState` applies this here, `inhibit_rules` in Alertmanager.
-`python -m deploy.generate` puts the tables between their markers, in docs/alerts.md and docs/runbooks/README.md.
+was notified of an alert is also notified of its end. `DeliveryState` applies this here, `inhibit_rules` in
+Alertmanager. `python -m deploy.generate` puts the tables between their markers, in docs/alerts.md and
+docs/runbooks/README.md.
 """
 
 from __future__ import annotations

@@ -121,8 +121,8 @@ def in_another_language(answer: str, documents: Sequence[str]) -> bool:
     False where one of them has no clear language, and where a document is in that of the answer. Reads the first 1,200
     characters of the answer and 3,000 to 4,800 of the documents, from the start of each; of more than 40 documents, 40.
     """
-    told = _traits(answer[:_READ])
-    if told.script is None:
+    spoken = _traits(answer[:_READ])
+    if spoken.script is None:
         return False
     read = documents
     if len(documents) > _DOCUMENTS:
@@ -132,18 +132,20 @@ def in_another_language(answer: str, documents: Sequence[str]) -> bool:
     found = _together(each)
     if found.script is None:
         return False
-    if told.script != found.script:
-        return _scripts_differ(told, found) and not any(one.script == told.script for one in each)
-    if told.script == _EAST_ASIAN:
-        way = _way_of_writing(told)
+    if spoken.script != found.script:
+        return _scripts_differ(spoken, found) and not any(one.script == spoken.script for one in each)
+    if spoken.script == _EAST_ASIAN:
+        way = _way_of_writing(spoken)
         ways = [_way_of_writing(one) for one in each]
         return _ways_differ(way, _way_of_writing(found)) and all(not one or _ways_differ(way, one) for one in ways)
     language = _language(found)
-    own = None if language is None else _other_language(told, language)
+    own = None if language is None else _other_language(spoken, language)
     if language is None or own is None:
         return False
     others = {_other_language(one, language) for one in each} - {None}
-    return own not in others and all(_other_language(told, other) is not None for other in others if other is not None)
+    return own not in others and all(
+        _other_language(spoken, other) is not None for other in others if other is not None
+    )
 
 
 def _traits(text: str) -> _Traits:
@@ -195,14 +197,14 @@ def _main_script(letters: Counter[str]) -> str | None:
     return script if script and total >= _LETTERS and most >= _MOST * total else None
 
 
-def _scripts_differ(told: _Traits, found: _Traits) -> bool:
+def _scripts_differ(spoken: _Traits, found: _Traits) -> bool:
     """Return whether two texts of different scripts are in different languages: not if one has much of the other's."""
-    if found.share(told.script) > _SOME or told.share(found.script) > _FEW:
+    if found.share(spoken.script) > _SOME or spoken.share(found.script) > _FEW:
         return False
     # Names, units and code are in Latin letters in every language.
-    if told.script != "latin":
+    if spoken.script != "latin":
         return True
-    counts = told.by_language()
+    counts = spoken.by_language()
     return max(counts[language] for language in _OF_SCRIPT["latin"]) >= _ENOUGH
 
 

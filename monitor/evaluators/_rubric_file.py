@@ -126,9 +126,9 @@ class Front(Component):
     examines the request or the documents and only shows the response."""
 
     nothing_retrieved: Number | None = None
-    """The score of a case whose retrieval found nothing, given without asking the judge, for a rubric that examines the
-    retrieval. By default the judge is asked, and told so. With `evidence: intents` the default is the bad end of the
-    scale; with `evidence: documents` the case is skipped."""
+    """The score after a retrieval that found nothing, given without asking the judge, for a rubric that examines the
+    retrieval. By default the judge is asked, and its prompt says so. With `evidence: intents` the default is the bad
+    end of the scale; with `evidence: documents` the case is skipped."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class ExtensibleRubric(RubricEvaluator, ABC):
     """The base class of rubrics that can show the judge more parts of a case than they must."""
 
     sees: tuple[Part, ...] = Field(default=(), examples=[["context", "reference"]])
-    """Parts of a case that the judge sees besides, and is told to use. A case that lacks one is judged without it."""
+    """Further parts of a case that the judge sees and uses. A case that lacks one is judged without it."""
 
     @field_validator("sees")
     @classmethod

@@ -78,7 +78,7 @@ def words(text: str) -> list[Word]:
                 for at, pair in enumerate(_pairs(shown))
             ]
         else:
-            word = (_looks if len(shown) <= _LONGEST else _look)(shown)
+            word = (_looks if len(shown) <= _LONGEST else _form)(shown)
             marked = word.always_marked or (word.upper and opened)
             content = not word.function and (marked or word.long)
             if not opened and len(shown) <= _SHORT and shown.isdigit() and text[end : end + 1] in _AFTER_ITEM_NUMBER:
@@ -88,7 +88,7 @@ def words(text: str) -> list[Word]:
     return found
 
 
-class _Look(NamedTuple):
+class _WordForm(NamedTuple):
     """What a word is, wherever it stands. `upper`: a capital letter, which marks a name except at the beginning."""
 
     key: str
@@ -98,12 +98,12 @@ class _Look(NamedTuple):
     long: bool
 
 
-def _look(shown: str) -> _Look:
+def _form(shown: str) -> _WordForm:
     folded = _fold(shown)
     upper = shown[0].isupper()
     always = (upper and len(shown) > 1 and shown.isupper()) or any(map(str.isdigit, shown))
     long = len(shown) > _SHORT or not folded.isascii()
-    return _Look(_key(folded), upper, always, folded in FUNCTION_WORDS, long)
+    return _WordForm(_key(folded), upper, always, folded in FUNCTION_WORDS, long)
 
 
 def sentences_of_keys(text: str) -> list[list[str]]:
@@ -146,7 +146,7 @@ def _piece(piece: str) -> tuple[list[str], list[list[str]] | None]:
 
 
 # A language has few words that are used much.
-_looks = lru_cache(maxsize=8_192)(_look)
+_looks = lru_cache(maxsize=8_192)(_form)
 _pieces = lru_cache(maxsize=8_192)(_piece)
 
 

@@ -1,11 +1,11 @@
-"""Tells answers whose retrieved texts were not sent: the instrumentation keeps evaluators of the context from them."""
+"""Finds answers of which the retrieved texts were not sent, so that evaluators of the context skip them."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from monitor.model.case import Case, ContextStatus
-from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason
+from monitor.model.outcome import DefectRule, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs
 
 _RECORDED, _NOT_RECORDED = 0.0, 1.0
@@ -20,13 +20,7 @@ class ContextNotRecorded(Evaluator):
 
     name: ClassVar[str] = "context_not_recorded"
     version: ClassVar[str] = "1"
-    scale: ClassVar[Scale] = Scale(
-        lowest=_RECORDED,
-        highest=_NOT_RECORDED,
-        better="lower",
-        levels=(Level("recorded", _RECORDED), Level("not_recorded", _NOT_RECORDED)),
-        whole=True,
-    )
+    scale: ClassVar[Scale] = Scale.points("recorded", "not_recorded", better="lower")
     needs: ClassVar[frozenset[Needs]] = frozenset()
     measures: ClassVar[Measures | None] = "retrieval"
     default_defect: ClassVar[DefectRule] = DefectRule("at_least", _NOT_RECORDED)

@@ -12,7 +12,7 @@ from monitor.evaluators._asking import NO_DOCUMENTS, asked, context_of, malforme
 from monitor.evaluators._explain import one_line
 from monitor.evaluators._refusals import is_pure_refusal
 from monitor.model.case import Case, Message
-from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason
+from monitor.model.outcome import DefectRule, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs, Prompt
 
 # The model knows the headings, the dashes and the keys of the answer; the sentences are our own.
@@ -55,9 +55,7 @@ class Lynx(Evaluator):
 
     name: ClassVar[str] = "lynx"
     version: ClassVar[str] = "1"
-    scale: ClassVar[Scale] = Scale(
-        lowest=0, highest=1, better="higher", whole=True, levels=(Level("fail", 0), Level("pass", 1))
-    )
+    scale: ClassVar[Scale] = Scale.points("fail", "pass", better="higher")
     needs: ClassVar[frozenset[Needs]] = frozenset({"context", "response"})
     cost: ClassVar[Literal["local", "judge"]] = "judge"
     measures: ClassVar[Measures | None] = "grounding"

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from monitor.evaluators._text import windows
 from monitor.extraction.content import why_trivial
 from monitor.model.case import Case
-from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, Score, Skipped, SkippedReason
+from monitor.model.outcome import DefectRule, Evidence, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.privacy.detectors import Piece, pieces
 from monitor.stages import Evaluator, Judge, Measures
 
@@ -106,13 +106,7 @@ class PiiLeak(Evaluator):
 
     name: ClassVar[str] = "pii_leak"
     version: ClassVar[str] = "2"
-    scale: ClassVar[Scale] = Scale(
-        lowest=0.0,
-        highest=2.0,
-        better="lower",
-        levels=(Level("none", 0.0), Level("personal", 1.0), Level("secret", 2.0)),
-        whole=True,
-    )
+    scale: ClassVar[Scale] = Scale.points("none", "personal", "secret", better="lower")
     measures: ClassVar[Measures | None] = "harm"
     default_defect: ClassVar[DefectRule] = DefectRule("at_least", 1.0)
     """Any personal data or secret."""

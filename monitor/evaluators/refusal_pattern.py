@@ -8,7 +8,7 @@ from monitor.evaluators._explain import found
 from monitor.evaluators._refusals import Clause, clauses_of
 from monitor.extraction.content import why_trivial
 from monitor.model.case import Case
-from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason
+from monitor.model.outcome import DefectRule, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures
 
 _TALK = 3.0  # how many times longer than a refusal by policy its reasons may be
@@ -28,9 +28,7 @@ class RefusalPattern(Evaluator):
 
     name: ClassVar[str] = "refusal_pattern"
     version: ClassVar[str] = "1"
-    scale: ClassVar[Scale] = Scale(
-        lowest=0.0, highest=1.0, better="lower", levels=(Level("answer", 0.0), Level("refusal", 1.0)), whole=True
-    )
+    scale: ClassVar[Scale] = Scale.points("answer", "refusal", better="lower")
     measures: ClassVar[Measures | None] = "form"
     default_defect: ClassVar[DefectRule] = DefectRule("label", label="refusal")
     definition: ClassVar[str] = "our own patterns"

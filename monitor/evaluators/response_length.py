@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from monitor.extraction.content import why_trivial
 from monitor.model.case import Case
-from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score
+from monitor.model.outcome import DefectRule, Outcome, Scale, Score
 from monitor.stages import Evaluator, Judge, Measures
 
 # Scripts without spaces: two characters count as a word.
@@ -30,13 +30,7 @@ class ResponseLength(Evaluator):
 
     name: ClassVar[str] = "response_length"
     version: ClassVar[str] = "1"
-    scale: ClassVar[Scale] = Scale(
-        lowest=_FITS,
-        highest=_LONG,
-        better="lower",
-        levels=(Level("fits", _FITS), Level("too_short", _SHORT), Level("too_long", _LONG)),
-        whole=True,
-    )
+    scale: ClassVar[Scale] = Scale.points("fits", "too_short", "too_long", better="lower")
     measures: ClassVar[Measures | None] = "form"
     default_defect: ClassVar[DefectRule] = DefectRule("at_least", _SHORT)
     """Outside the range, on either side."""

@@ -1,11 +1,11 @@
-"""Tells answers whose retrieval found nothing: an index that has gone empty, a search that fails without an error."""
+"""Finds answers after a retrieval that found nothing: an empty index, a search that fails without an error."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from monitor.model.case import Case
-from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score
+from monitor.model.outcome import DefectRule, Outcome, Scale, Score
 from monitor.stages import Evaluator, Judge, Measures, Needs
 
 _FOUND, _EMPTY = 0.0, 1.0
@@ -14,19 +14,13 @@ _FOUND, _EMPTY = 0.0, 1.0
 class RetrievalEmpty(Evaluator):
     """Whether the retrieval found nothing: 0 `found`, 1 `empty`. Its rate is over the answers with a retrieval.
 
-    An answer without a retrieval is skipped, as is one whose retrieval was not recorded. Results of tools and attached
-    texts count as found.
+    An answer without a retrieval is skipped, as is one after a retrieval that was not recorded. Results of tools and
+    attached texts count as found.
     """
 
     name: ClassVar[str] = "retrieval_empty"
     version: ClassVar[str] = "1"
-    scale: ClassVar[Scale] = Scale(
-        lowest=_FOUND,
-        highest=_EMPTY,
-        better="lower",
-        levels=(Level("found", _FOUND), Level("empty", _EMPTY)),
-        whole=True,
-    )
+    scale: ClassVar[Scale] = Scale.points("found", "empty", better="lower")
     needs: ClassVar[frozenset[Needs]] = frozenset({"context"})
     measures: ClassVar[Measures | None] = "retrieval"
     default_defect: ClassVar[DefectRule] = DefectRule("at_least", _EMPTY)

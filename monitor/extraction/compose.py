@@ -123,7 +123,7 @@ def _of_forest(  # noqa: PLR0917 - what a request is read from
 
 
 def _with_feedback(several: Sequence[Composed], said: Sequence[ExternalScore]) -> tuple[Composed, ...]:
-    """Give each external score in a trace to the request whose span it is about, those about none of them to the last.
+    """Give each external score in a trace to the request of the span that it is about, all others to the last.
 
     The last one is what the user saw when they gave feedback on the whole.
     """

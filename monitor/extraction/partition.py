@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
-from monitor.extraction import evidence, request, values
-from monitor.extraction.forest import Forest, Node, number
+from monitor.extraction import evidence, owners, request, values
+from monitor.extraction.forest import Forest, Node
 from monitor.extraction.request import Call
 from monitor.extraction.template import PromptTemplate
 from monitor.model.case import Usage
@@ -31,9 +31,6 @@ _SUPPLY: Final = ("retrieval", "rerank", "tool", "embedding")
 _WINDOW: Final = 20
 """Earlier steps that a step is compared with."""
 
-_NEAR: Final = 8
-"""Steps among which the owner of a retrieval is searched."""
-
 _TELLING: Final = 12
 """Characters from which on a question found in a prompt is no chance."""
 
@@ -44,7 +41,7 @@ _WRAPPERS: Final = 20
 """Spans whose texts may turn out to be those of a transport, such as `200 OK`; all others are taken at their word."""
 
 _AROUND: Final = 40
-"""Enclosing spans that a request is told of."""
+"""Enclosing spans that a request has facts from."""
 
 _HEAD: Final = 200
 """Characters of a document that are searched for in a prompt."""
@@ -68,9 +65,6 @@ _YES_OR_NO: Final = re.compile(
     r"(is|are|was|were|am|do|does|did|can|could|will|would|shall|should|has|have|had|may|might|must)\b"
 )
 """A question for yes or no begins so."""
-
-_WORK: Final = 50_000_000
-"""Characters that are searched for documents; beyond that, retrievals belong to the next answer."""
 
 
 class RequestPart(NamedTuple):
@@ -119,7 +113,7 @@ class _Step:
 
     @property
     def ends(self) -> bool:
-        """Whether somebody was answered here, or was not because of an error."""
+        """Tell whether a question was answered here, or was not because of an error."""
         return bool(self.question) and (self.failed or bool(self.answer))
 
 
@@ -148,7 +142,7 @@ class _Group:
 
 
 def _is_about(step: _Step, other: _Step) -> bool:
-    """Whether a step only asks something about the question of another, such as what it might be called."""
+    """Tell whether a step only asks something about the question of another, such as what it might be called."""
     asks = len(other.question) >= _TELLING and step.question != other.question
     return asks and f" {other.question} " in f" {step.question} " and f" {other.answer} " not in step.sent
 
@@ -182,15 +176,12 @@ def divide(forest: Forest, found: Sequence[Call], templates: Sequence[PromptTemp
     groups = _grouped(steps)
     if len(groups) < 2:  # noqa: PLR2004 - one request, or none
         return DividedTrace(aside=groups[0].aside if groups else frozenset())
-    owners = _owners(forest, steps)
-    nodes: dict[int, list[Node]] = {}
-    for node, owner in zip(forest.nodes, owners, strict=True):
-        if owner is not None:
-            nodes.setdefault(id(owner), []).append(node)
-    shares = _shares(forest, owners)
+    numbers = {id(group): number for number, group in enumerate(groups)}
+    served = [owners.ServingStep(one.node, one.question, one.sent, numbers[id(one.group)]) for one in steps]
+    divided = owners.divide(forest, served)[:MAX_REQUESTS]
     parts = [
-        RequestPart(_part(nodes[id(one)]), one.named_after.span.span_id, one.aside, shares.get(id(one)))
-        for one in groups[:MAX_REQUESTS]
+        RequestPart(part.forest, group.named_after.span.span_id, group.aside, part.usage)
+        for part, group in zip(divided, groups, strict=False)
     ]
     return DividedTrace(tuple(parts), len(groups) - len(parts))
 
@@ -199,7 +190,7 @@ def divide(forest: Forest, found: Sequence[Call], templates: Sequence[PromptTemp
 
 
 def _steps(forest: Forest, found: Sequence[Call], templates: Sequence[PromptTemplate]) -> Iterator[_Step]:
-    """The outermost spans that answer something, of each tree from the root downwards."""
+    """Yield the outermost spans that answer something, of each tree from the root downwards."""
     texts = _Texts(found, templates)
     within: list[Node] = []  # the unfinished requests around the present node
     doubted, at = 0, 0
@@ -251,26 +242,26 @@ class _Texts:
         self._said: dict[int, str] = {}
 
     def within(self, node: Node) -> Sequence[Call]:
-        """The calls in a subtree, in its order."""
+        """Return the calls in a subtree, in its order."""
         return self._calls[bisect_left(self._places, node.first) : bisect_right(self._places, node.last)]
 
     def said(self, call: Call) -> str:
-        """The answer of a call by its words."""
+        """Return the answer of a call by its words."""
         known = self._said.get(call.node.first)
         if known is None:
             known = self._said[call.node.first] = evidence.folded(call.response) if call.response else ""
         return known
 
     def question(self, call: Call) -> str:
-        """The question of a call by its words."""
+        """Return the question of a call by its words."""
         return evidence.folded(request.question(call, self._templates))
 
     def unstuffed(self, query: str) -> str:
-        """The user's own words in a question that a span states."""
+        """Return the user's own words in a question that a span states."""
         return request.unstuffed(query, self._templates)
 
     def are_of(self, node: Node, seen: Observation) -> bool:
-        """Whether a model was asked or has said within `node` what `node` states; True where no texts were sent."""
+        """Tell whether a model was asked or said within `node` what `node` states; True where no texts were sent."""
         calls = self.within(node)[-_WINDOW:]
         said = [words for call in calls if (words := self.said(call))]
         if seen.response and said and evidence.agree(seen.response, said):
@@ -282,7 +273,7 @@ class _Texts:
 
 
 def _is_helper(node: Node, texts: _Texts) -> bool:
-    """Whether a step of a request states texts, and no model has any part in them: a parser, a formatter."""
+    """Tell whether a step of a request states texts, and no model has any part in them: a parser, a formatter."""
     if texts.within(node):
         return False
     parent = node.parent
@@ -335,7 +326,7 @@ def _same(one: _Step, other: _Step) -> bool:
 
 
 def _stated(forest: Forest, node: Node, texts: _Texts) -> Iterator[_Step]:
-    """The outermost spans below `node` that state question and answer, with a call of a model."""
+    """Yield the outermost spans below `node` that state question and answer, with a call of a model."""
     at = node.first + 1
     while at <= node.last:
         below = forest.nodes[at]
@@ -358,8 +349,8 @@ def _of_request(node: Node, seen: Observation, texts: _Texts, within: Sequence[N
         verdict=_is_verdict(seen.response or ""),
         within=within[0] if within else None,
     )
-    told = [(turn.role, turn.content) for turn in seen.history or ()]
-    _take(step, texts.within(node)[-_WINDOW:], told)
+    earlier = [(turn.role, turn.content) for turn in seen.history or ()]
+    _take(step, texts.within(node)[-_WINDOW:], earlier)
     return step
 
 
@@ -381,10 +372,10 @@ def _of_calls(node: Node, texts: _Texts, within: Sequence[Node]) -> _Step:
     return step
 
 
-def _take(step: _Step, calls: Iterable[Call], told: Iterable[tuple[str, str]]) -> None:
+def _take(step: _Step, calls: Iterable[Call], earlier: Iterable[tuple[str, str]]) -> None:
     """Note what the models of a step were sent: earlier turns apart from the rest."""
     sent: list[str] = []
-    turns = list(told)
+    turns = list(earlier)
     for call in calls:
         last = request.last_user(call)
         for at, message in enumerate(call.messages):
@@ -405,7 +396,7 @@ def _take(step: _Step, calls: Iterable[Call], told: Iterable[tuple[str, str]]) -
 
 
 def _grouped(steps: Sequence[_Step]) -> list[_Group]:
-    """The requests that the steps make up, in order of their start."""
+    """Return the requests that the steps make up, in order of their start."""
     for at, step in enumerate(steps):
         earlier = steps[max(0, at - _WINDOW) : at]
         for other in reversed(earlier):
@@ -449,23 +440,23 @@ def _dissolve(steps: Sequence[_Step]) -> None:
             inside.setdefault(step.within.first, []).append(step)
     for theirs in inside.values():
         around = theirs[0].within
-        told = evidence.folded(around.seen.query) if around is not None and around.seen and around.seen.query else ""
+        asked = evidence.folded(around.seen.query) if around is not None and around.seen and around.seen.query else ""
         stated = [step for step in theirs if step.stated][:_WINDOW]
-        first = next((step for step in stated if step.question == told), None)
+        first = next((step for step in stated if step.question == asked), None)
         if first is not None and any(not _are_related(first, one) for one in stated if one is not first):
             for step in theirs:
                 step.within = None
 
 
 def _are_one(earlier: _Step, later: _Step) -> bool:
-    """Whether two steps serve the same request."""
+    """Tell whether two steps serve the same request."""
     if earlier.within is later.within and later.within is not None:
         return not (earlier.stated and later.stated and _follows(earlier, later))
     return _are_related(earlier, later)
 
 
 def _are_related(earlier: _Step, later: _Step) -> bool:
-    """Whether the texts of two steps show that they serve the same request."""
+    """Tell whether the texts of two steps show that they serve the same request."""
     if _follows(earlier, later):
         return False
     question, answer = later.question, earlier.answer
@@ -485,137 +476,6 @@ def _are_related(earlier: _Step, later: _Step) -> bool:
 
 
 def _follows(earlier: _Step, later: _Step) -> bool:
-    """Whether one is an earlier turn of the conversation that the other goes on with."""
+    """Tell whether one is an earlier turn of the conversation that the other goes on with."""
     asked = later.before.get(earlier.answer) if earlier.answer and earlier.question else None
     return asked is not None and earlier.question in asked
-
-
-# -- which spans belong to which request
-
-
-def _owners(forest: Forest, steps: Sequence[_Step]) -> list[_Group | None]:
-    """The request that each span belongs to; None for those that enclose several."""
-    owner: list[_Group | None] = [None] * len(forest.nodes)
-    several = [False] * len(forest.nodes)
-    for step in steps:
-        owner[step.node.first] = step.group
-    for node in reversed(forest.nodes):
-        parent = node.parent
-        if parent is None or (owner[node.first] is None and not several[node.first]):
-            continue
-        above = owner[parent.first]
-        if several[node.first] or (above is not None and above is not owner[node.first]):
-            owner[parent.first], several[parent.first] = None, True
-        elif not several[parent.first]:
-            owner[parent.first] = owner[node.first]
-    search = _Search(steps)
-    for node in forest.nodes:
-        if owner[node.first] is None and not several[node.first]:
-            above = owner[node.parent.first] if node.parent is not None else None
-            owner[node.first] = above or search.owner(node)
-    return owner
-
-
-def _shares(forest: Forest, owners: Sequence[_Group | None]) -> dict[int, Usage]:
-    """Divide tokens that only a span around several requests counts: in equal parts, the first ones get what is over.
-
-    Where a span within counts tokens as well, each request has those of its own spans.
-    """
-    counted = [node.seen is not None and node.seen.usage is not None for node in forest.nodes]
-    below = list(counted)
-    shares: dict[int, Usage] = {}
-    for node in reversed(forest.nodes):
-        within = any(below[child.first] for child in node.children)
-        below[node.first] = counted[node.first] or within
-        if not counted[node.first] or within or owners[node.first] is not None or node.seen is None:
-            continue
-        found = {id(one): one for one in owners[node.first : node.last + 1] if one is not None}
-        groups = sorted(found.values(), key=lambda one: one.steps[0].node.span.start_ns)
-        for at, group in enumerate(groups):
-            shares[id(group)] = _share(node.seen.usage or Usage(), at, len(groups))
-    return shares
-
-
-def _share(whole: Usage, at: int, number: int) -> Usage:
-    def part(count: int | None) -> int | None:
-        return None if count is None else count // number + (at < count % number)
-
-    of_input, of_output = part(whole.input_tokens), part(whole.output_tokens)
-    if of_input is not None and of_output is not None:
-        return Usage(of_input, of_output, of_input + of_output)
-    return Usage(of_input, of_output, part(whole.total_tokens))
-
-
-class _Search:
-    """Finds the request that a span serves which stands beside several."""
-
-    def __init__(self, steps: Sequence[_Step]) -> None:
-        self._steps = steps
-        self._starts = [step.node.span.start_ns for step in steps]
-        self._by_place = sorted(steps, key=lambda step: step.node.first)
-        self._places = [step.node.first for step in self._by_place]
-        self._left = _WORK
-
-    def owner(self, node: Node) -> _Group | None:
-        """The one of the next answers that was asked its query or sent its documents, else the next answer."""
-        inside = node.parent
-        at = bisect_left(self._starts, node.span.start_ns)
-        near = self._steps[at : at + _NEAR]
-        if inside is not None:
-            near = [step for step in near if inside.above(step.node)]
-        if not near:
-            near = self._beside(node)
-        seen = node.seen
-        query = evidence.folded(seen.query) if seen is not None and seen.query else ""
-        for step in near:
-            if query and query == step.question:
-                return step.group
-        texts = [one.content for one in islice(seen.documents or (), _NEAR) if one.content] if seen is not None else []
-        heads = [head for text in texts if (head := evidence.folded(text[:_HEAD]))]
-        for step in near if heads else ():
-            self._left -= len(heads) * len(step.sent)
-            if self._left > 0 and any(head in step.sent for head in heads):
-                return step.group
-        return near[0].group if near else None
-
-    def _beside(self, node: Node) -> list[_Step]:
-        """The last step below the same parent: nothing comes after it there; at the top, the last of all."""
-        parent = node.parent
-        if parent is None:
-            return [self._steps[-1]]
-        after = bisect_right(self._places, node.last)
-        last = bisect_right(self._places, parent.last)
-        return [self._by_place[after]] if after < last else [self._by_place[after - 1]] if after else []
-
-
-def _part(nodes: Sequence[Node]) -> Forest:
-    """The trees of one request, with the spans that enclose it and others."""
-    copies: dict[int, Node] = {}
-    tops = []
-    for node in nodes:  # parents come before their children
-        copy = copies[node.first] = Node(node.span, node.seen, node.records)
-        parent = copies.get(node.parent.first) if node.parent is not None else None
-        if parent is None:
-            tops.append(copy)
-        else:
-            copy.parent = parent
-            parent.children.append(copy)
-    around = [node for node in nodes[0].ancestors() if node.first not in copies]
-    enclosing = tuple(Node(node.span, _without_texts(node.seen), ()) for node in around[:_AROUND])
-    return Forest(tuple(number(tops)), tuple(tops), (), enclosing=enclosing, one_of_several=True)
-
-
-def _without_texts(seen: Observation | None) -> Observation | None:
-    """What an enclosing span says of all its requests: not their texts, tokens or errors."""
-    if seen is None:
-        return None
-    return Observation(
-        kind="other",
-        convention=seen.convention,
-        span=seen.span,
-        model=seen.model,
-        session_id=seen.session_id,
-        user_id=seen.user_id,
-        attributes=seen.attributes,
-        stated=seen.stated & {"model", "session_id", "user_id"},
-    )

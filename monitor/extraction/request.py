@@ -137,7 +137,7 @@ def asked(
 
 
 def question(call: Call, templates: Sequence[PromptTemplate]) -> str:
-    """The user's own words in what one call was sent; empty where nobody asks anything there."""
+    """The user's own words in what one call was sent; empty where there is no question."""
     at = last_user(call)
     return unstuffed(call.messages[at].content, templates) if at >= 0 else ""
 

@@ -205,7 +205,7 @@ class Case:
     def as_row(self) -> dict[str, Any]:
         """Return the row that `rag-monitor cases` prints, in plain JSON types.
 
-        Read again it is the same case. `source`, `probability` and `traffic` are not in it: whoever reads it decides.
+        Read again it is the same case. `source`, `probability` and `traffic` are not in it: the reader decides.
         """
         expected = self.expected_retrieved_context
         return {

@@ -176,6 +176,12 @@ class Scale:
         """Make a scale from 0 to 1 on which higher is better, with the start of each level, in ascending order."""
         return cls(0.0, 1.0, "higher", tuple(Level(name, start) for name, start in levels.items()))
 
+    @classmethod
+    def points(cls, *levels: str, better: Literal["higher", "lower"]) -> Self:
+        """Make a scale of whole numbers from 0, one for each level."""
+        named = tuple(Level(name, float(number)) for number, name in enumerate(levels))
+        return cls(0.0, float(len(levels) - 1), better, named, whole=True)
+
     @property
     def unit(self) -> str:
         """The unit of its values: a `share` of the whole, `points` in whole steps, or a `score` between two ends."""

@@ -26,7 +26,7 @@ class TraceOutcome(StrEnum):
 
     SAMPLED_OUT = "sampled_out"  # head sampling did not choose it
     FILTERED = "filtered"  # left out by the configuration, and no request: a health check
-    NO_REQUEST = "no_request"  # nobody was answered: indexing, health checks, creation of an agent
+    NO_REQUEST = "no_request"  # no user was answered: indexing, health checks, creation of an agent
     INCOMPLETE = "incomplete"
     OWN_TELEMETRY = "own_telemetry"  # the monitor's own telemetry: never judged
     INVALID = "invalid"

@@ -8,8 +8,8 @@ from typing import Final
 
 from markupsafe import Markup
 
+from monitor.web.rate_views import RateView, TrendStepView
 from monitor.web.texts import interval, percent
-from monitor.web.views import RateView, TrendStepView
 
 _WIDTH, _HEIGHT = 240.0, 20.0
 _TREND_WIDTH, _TREND_HEIGHT = 240.0, 44.0

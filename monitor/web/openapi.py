@@ -12,8 +12,9 @@ from pydantic.json_schema import models_json_schema
 from monitor import __version__
 from monitor.web import queries
 from monitor.web.post_guard import TrialRequest
+from monitor.web.rate_views import AlertsView, Overview
 from monitor.web.trials import TrialView
-from monitor.web.views import AlertsView, AnswersView, CaseView, ErrorView, Overview
+from monitor.web.views import AnswersView, CaseView, ErrorView
 from monitor.web.why import WhyView
 
 _PATHS: Final[Mapping[str, tuple[str, type[BaseModel], tuple[str, ...]]]] = {

@@ -13,8 +13,7 @@ from monitor.alerts.state import AlertState
 from monitor.web.context import PageContext
 from monitor.web.counters import CounterValues, Pair, TraceCounts, read_counters
 from monitor.web.queries import windows
-from monitor.web.rates import firing_first, firing_state, qualities, rate_view
-from monitor.web.views import (
+from monitor.web.rate_views import (
     AlertsView,
     AlertView,
     AppView,
@@ -24,6 +23,7 @@ from monitor.web.views import (
     RateState,
     RateView,
 )
+from monitor.web.rates import firing_first, firing_state, qualities, rate_view
 
 MAX_RATES: Final = 100
 """Rates in one overview at most."""

@@ -20,12 +20,13 @@ from monitor.web import cases, overview, queries, why
 from monitor.web.context import PageContext
 from monitor.web.counters import external_evaluators
 from monitor.web.queries import BadQueryError
+from monitor.web.rate_views import Overview
 from monitor.web.responses import HEADERS, JSON, html_response, json_response
 from monitor.web.settings import UiSettings
 from monitor.web.texts import plain, to_why
 from monitor.web.trials import TrialPages
 from monitor.web.view_audit import ViewAudit
-from monitor.web.views import CaseView, ErrorView, Overview
+from monitor.web.views import CaseView, ErrorView
 
 _CONCURRENT: Final = 4
 """Requests at the same time."""

@@ -18,7 +18,7 @@ from monitor.telemetry.metrics import OVERFLOW, Metrics, samples
 from monitor.web.context import PageContext
 from monitor.web.counters import CounterValues, Pair, TraceCounts
 from monitor.web.queries import WINDOWS, Window
-from monitor.web.views import (
+from monitor.web.rate_views import (
     AlertView,
     ChangeView,
     CorrectedRateView,

@@ -13,7 +13,7 @@ from typing import Final
 
 from monitor.clock import Clock
 from monitor.config import Config
-from monitor.config.model import read_evaluator
+from monitor.config.entries import read_evaluator
 from monitor.errors import ConfigError, JudgeError
 from monitor.jobs.canary import load
 from monitor.judge.api_key import ApiKey

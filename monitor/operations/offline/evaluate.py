@@ -19,7 +19,7 @@ import orjson
 from pydantic import ValidationError
 
 from monitor import registry
-from monitor.config.model import check_judge, read_evaluator
+from monitor.config.entries import check_judge, read_evaluator
 from monitor.errors import ConfigError, InvalidData
 from monitor.errors.explanation import explain
 from monitor.extraction import compose, rows

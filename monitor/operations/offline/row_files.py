@@ -27,7 +27,7 @@ MAX_CELL: Final = 16_777_216
 """Characters of a cell of a table."""
 
 MAX_TABLE_ROW: Final = 2 * MAX_CELL
-"""Characters of a row of a table. Whatever is longer is usually a quote that is not closed."""
+"""Characters of a row of a table. A longer one usually has a quote that is not closed."""
 
 _SEPARATORS: Final = (",", ";", "\t")
 _MARKS: Final = (
@@ -180,7 +180,7 @@ def _table(path: Path, advance: Advance) -> Iterator[FileRow | BadRow]:
                 return
 
 
-class _Endless(Exception):  # noqa: N818 - ends the file, whatever follows
+class _Endless(Exception):  # noqa: N818 - ends the file
     pass
 
 

@@ -8,7 +8,7 @@ import anyio
 
 from monitor import registry
 from monitor.config import Config
-from monitor.config.model import read_evaluator
+from monitor.config.entries import read_evaluator
 from monitor.errors import ConfigError
 from monitor.errors.explanation import nearest
 from monitor.model.case import Case

@@ -45,3 +45,9 @@ def test_the_levels_of_a_rule_are_those_of_its_defects(score: int, start: int) -
 def test_below_a_level_are_the_levels_under_it(score: int, start: int) -> None:
     rule = DefectRule("below", start).on(GROUNDED)
     assert rule.matches(Score(score, "")) == (GROUNDED.level(score) in rule.levels)
+
+
+def test_a_scale_of_points_has_a_whole_number_for_each_level_from_0() -> None:
+    scale = Scale.points("none", "personal", "secret", better="lower")
+    assert [scale.level(value) for value in (0.0, 1.0, 2.0)] == ["none", "personal", "secret"]
+    assert (scale.lowest, scale.highest, scale.holds(0.5), scale.worst_level) == (0.0, 2.0, False, "secret")

@@ -275,8 +275,8 @@ def _where_to_look(setup: MonitorSetup) -> list[ExplanationStep]:
     steps = []
     if not setup.live:
         text = (
-            "it may be open or in progress, which only the running monitor knows: ask it with --url. A trace whose root"
-            f" has not ended waits {human_duration(setup.idle_timeout)} for it"
+            "it may be open or in progress, which only the running monitor knows: ask it with --url. A trace with a"
+            f" root that has not ended waits {human_duration(setup.idle_timeout)} for it"
         )
         steps.append(ExplanationStep("in progress", text))
     sent = "check whether the service sends it here: its exporter's endpoint, its own sampler, sampling in a Collector"

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from monitor.clock import ManualClock
-from monitor.config.model import read_evaluator
+from monitor.config.entries import read_evaluator
 from monitor.errors import JudgeError
 from monitor.jobs.canary import CanarySettings, load
 from monitor.jobs.canary.run import AGREEMENTS, Canary

@@ -12,7 +12,7 @@ from monitor.judge.pause import Paused
 from monitor.judge.setup import PauseCause
 from monitor.model.outcome import UnscoredReason
 from monitor.pipeline.introspection.evaluator_status import PRECEDENCE, State, StatusFacts, status_of
-from monitor.web.views import EvaluatorState
+from monitor.web.rate_views import EvaluatorState
 from tests.support.paths import DOCS
 
 NOW = 1_700_000_000.0

@@ -1,0 +1,253 @@
+"""What the overview and the list of alerts show: rates, alerts, evaluators. Otherwise as in `views.py`."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from monitor.web.views import ApiModel
+
+RateState: TypeAlias = Literal["critical", "warning", "ok", "not_enough_data", "no_scores", "no_alert"]
+"""The state of a rate, most severe first: an alert of this severity fires; none does; too few scored answers to tell;
+no scored answer at all; scored, but no alert is configured for it."""
+
+
+class TrendStepView(ApiModel):
+    """One step of a trend. The rate and its 95 % interval are null where no answer was scored."""
+
+    at: float
+    """When the step begins."""
+    evaluated: int
+    rate: float | None
+    lower: float | None
+    upper: float | None
+
+
+class WeekBeforeView(ApiModel):
+    """The latest window compared with the week before it, for the same version of the evaluator."""
+
+    window_seconds: float
+    rate: float
+    base_rate: float
+    """The rate of the days that it is compared with, plus one pseudo-defect."""
+    ratio: float
+
+
+class ChangeView(ApiModel):
+    """The latest change of a version behind the scores: evaluator, judge, prompt, index or service."""
+
+    at: float
+    text: str
+
+
+class SliceRateView(ApiModel):
+    """The rate of one value of a slice."""
+
+    value: str
+    """Empty for answers that do not state one."""
+    others: bool
+    """Whether this is every value after the first twenty, together."""
+    evaluated: int
+    defects: int
+    rate: float | None
+    lower: float | None
+    upper: float | None
+    enough: bool
+    """False where too few answers were scored for the rate to mean anything."""
+
+
+class SliceView(ApiModel):
+    """Rates by one configured slice: values with enough scored answers first, and of those the worst."""
+
+    name: str
+    since: float
+    """Answers since then, whichever window is requested: at most a day, and not before the process started."""
+    values: list[SliceRateView]
+
+
+class CorrectedRateView(ApiModel):
+    """The rate corrected for the judge's errors, estimated from human labels of results of this version."""
+
+    rate: float
+    lower: float
+    upper: float
+    labelled_defects: int
+    labelled_good: int
+
+
+class AlertView(ApiModel):
+    """The current state of an alert."""
+
+    name: str
+    status: Literal["firing", "ok", "not_enough_data"]
+    severity: Literal["critical", "warning"]
+    app: str
+    """Empty where the alert is not about one app."""
+    evaluator: str
+    """Empty where the alert is not about one evaluator."""
+    defect_rule: str
+    """The name of the defect rule that the alert brings itself, such as `low or higher`; else empty."""
+    version: str
+    """The evaluator's version, where the alert is about its scores; else empty."""
+    since: float
+    """When `status` began."""
+    summary: str
+    description: str
+    """The reason for the status, with figures."""
+    threshold: float | None
+    """The share above which it fires; null where it is not about a share."""
+    window_seconds: float | None
+    rate: float | None
+    evaluated: int
+    runbook_url: str
+
+
+class RuleRateView(ApiModel):
+    """The rate by a defect rule that an alert brings itself, over the same window."""
+
+    defect_rule: str
+    """The name of the rule, such as `low or higher`."""
+    defect: str
+    """The rule in words, such as `level low or higher (2 or more)`."""
+    state: RateState
+    rate: float | None
+    lower: float | None
+    upper: float | None
+    evaluated: int
+    """Scored answers."""
+    defects: int
+    thresholds: dict[str, float]
+
+
+class RateView(ApiModel):
+    """The defect rate of one app according to one evaluator, over the requested window."""
+
+    app: str
+    evaluator: str
+    source: str
+    """`own`, or for external scores how they arrive: `feedback`, `openinference`, `gen_ai_events`."""
+    state: RateState
+    why: str
+    """The reason for the state."""
+    firing: list[AlertView]
+    """The alerts on this rate that are firing, most severe first."""
+    rate: float | None
+    """The estimated share of defective answers in all traffic, not only the sample; null where none was scored."""
+    lower: float | None
+    """Lower bound of the 95 % interval."""
+    upper: float | None
+    """Upper bound of the 95 % interval."""
+    corrected: CorrectedRateView | None
+    """Null where too few results of this version have human labels."""
+    evaluated: int
+    """Scored answers."""
+    defects: int
+    """Defective ones among the scored answers, unweighted."""
+    defect: str
+    """What counts as a defect, such as `level medium or higher (4 or more)`; empty for external scores."""
+    thresholds: dict[str, float]
+    """Defect rates above which an alert fires, by severity."""
+    by_rule: list[RuleRateView]
+    """The rates by the defect rules of alerts that bring their own."""
+    trend: list[TrendStepView]
+    """Consecutive steps of the window, oldest first, longer where few answers were scored. The last is still open."""
+    week_before: WeekBeforeView | None
+    changed: ChangeView | None
+    """Null where nothing changed in the last seven days."""
+    slices: list[SliceView]
+    """The same rate by each configured slice."""
+    unscored: dict[str, int]
+    """Evaluations that failed to produce a score since the process started, by reason."""
+    skipped: dict[str, int]
+    """Evaluations that do not apply to their case since the process started, by reason."""
+
+
+class AppView(ApiModel):
+    """One app: its rates, most severe first, and how its traces ended since the process started."""
+
+    app: str
+    state: RateState
+    rates: list[RateView]
+    received: int
+    """Traces received."""
+    pending: int
+    """Traces that have not ended."""
+    ended: dict[str, int]
+    """Requests of traces, and traces without any, by outcome. A trace may hold several requests."""
+    contexts: dict[str, float]
+    """The share of all answers since the process started by how their context came about (`retrieved`,
+    `retrieved_nothing`, `no_retrieval`, `not_recorded`); empty where there is no answer."""
+
+
+EvaluatorState: TypeAlias = Literal["paused", "error", "overloaded", "degraded", "never_run", "ok"]
+"""The status of an evaluator, most severe first; docs/states.md explains each."""
+
+
+class EvaluatorView(ApiModel):
+    """A configured evaluator."""
+
+    name: str
+    state: EvaluatorState
+    why: str
+    """The reason for the state."""
+    remedy: str
+    """What to do about it; empty where there is nothing to do."""
+    works: bool
+    """False where it needs a judge and none is configured."""
+    cost: Literal["local", "judge"]
+    judge: str
+    """The model that it asks; empty for a local evaluator."""
+    version: str
+    lowest: float
+    highest: float
+    better: Literal["higher", "lower"]
+    levels: list[str]
+    defect: str
+    """The defect rule, such as `level high (6 or more)`."""
+    definition: str
+
+
+class MissedView(ApiModel):
+    """Evaluations that were skipped while a judge was paused; `rag-monitor backfill --missed` evaluates them."""
+
+    evaluator: str
+    count: int
+    since: float
+    """The time of the first of these answers."""
+    until: float
+    """The time of the last of these answers."""
+
+
+class Overview(ApiModel):
+    """The state of everything at one moment."""
+
+    at: float
+    started_at: float
+    monitor_version: str
+    state: RateState
+    """The most severe of all."""
+    window: str
+    """The window of the rates, such as `24h`."""
+    windows: list[str]
+    """The windows that can be requested."""
+    ready: bool
+    waiting_for: list[str]
+    """Why it is not ready."""
+    listening: dict[str, str]
+    """The address of each receiver, by name."""
+    repaired: list[str]
+    """What happened to databases that were damaged since the start, one sentence each."""
+    apps: list[AppView]
+    left_out: int
+    """How many rates are not shown because there are too many; request one app to see its rates."""
+    alerts: list[AlertView]
+    """Firing alerts that are not about one app."""
+    evaluators: list[EvaluatorView]
+    missed: list[MissedView]
+    """Missed evaluations that no backfill has requested yet."""
+
+
+class AlertsView(ApiModel):
+    """All alerts: firing ones first, most severe first."""
+
+    at: float
+    alerts: list[AlertView]
