@@ -1,12 +1,12 @@
 """What receiving costs: CPU microseconds a span, and memory, of the running monitor under load from another process.
 
-    python -m benchmarks.ingest [--quick] [--spans 20000]
+    python -m benchmarks.ingest [--quick] [--spans 20000] [--processes 0,1,2]
 
 Each row starts `rag-monitor run` afresh as a process of its own, sends RAG traces of six spans (about 2.3 kB a span,
-0.35 kB gzipped) over loopback on 16 connections, and reads the processor time of that process from the operating
-system. "to the ack" is the CPU until the last request was answered; with everything kept that includes the durable
-write. "all done" adds assembling, reading and judging every kept trace with the default local evaluator. Only Linux (it
-reads /proc).
+0.35 kB gzipped) over loopback on 16 connections, and reads the processor time of that process and its workers from the
+operating system. "to the ack" is the CPU until the last request was answered; with everything kept that includes the
+durable write. "all done" adds assembling, reading and judging every kept trace with the default local evaluator. Only
+Linux (it reads /proc).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gzip
+import itertools
 import os
 import random
 import re
@@ -45,17 +46,19 @@ class Row:
     compressed: bool
     batch: int
     rate: str
+    processes: int
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What was measured: CPU microseconds a span and resident megabytes."""
+    """What was measured: CPU microseconds a span and resident megabytes, of the monitor and its workers together."""
 
     to_the_ack: float
     all_done: float
     idle_mb: float
     peak_mb: float
     spans_per_second: float
+    done_per_second: float
 
 
 def _words(rng: random.Random, size: int, vocabulary: list[str]) -> str:
@@ -169,14 +172,20 @@ async def _call_all(port: int, bodies: list[bytes], *, compressed: bool) -> None
         await asyncio.gather(*(caller() for _ in range(_CONNECTIONS)))
 
 
+def _family(pid: int) -> list[int]:
+    """Return a process and those that it has started."""
+    threads = Path(f"/proc/{pid}/task").glob("*/children")
+    return [pid, *(int(child) for thread in threads for child in thread.read_text().split())]
+
+
 def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    stats = (Path(f"/proc/{one}/stat").read_text().rsplit(")", 1)[1].split() for one in _family(pid))
+    return sum(int(fields[11]) + int(fields[12]) for fields in stats) / os.sysconf("SC_CLK_TCK")
 
 
 def _megabytes(pid: int, name: str) -> float:
-    found = re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    return int(found[1]) / 1024 if found else float("nan")
+    found = [re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{one}/status").read_text()) for one in _family(pid)]
+    return sum(int(one[1]) for one in found if one) / 1024
 
 
 def free_port() -> int:
@@ -207,6 +216,11 @@ def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
     raise SystemExit(f"{what} did not come about within {seconds:g} s")
 
 
+def workers(port: int) -> int:
+    """Return how many workers of a monitor are ready."""
+    return int(float(get(port, "/metrics").partition("\nragmonitor_workers ")[2].partition("\n")[0]))
+
+
 def pending(port: int) -> float:
     """Return how many traces a monitor has received and not ended."""
     return sum(
@@ -226,11 +240,12 @@ def measure(row: Row, spans: int) -> Figures:
         config.write_text(
             f"sources:\n- {{type: otlp_http, port: {ports['http']}}}\n- {{type: otlp_grpc, port: {ports['grpc']}}}\n"
             f"sinks: [{{type: prometheus, port: {ports['metrics']}}}]\nsampling: {{traces: {row.rate}}}\n"
-            f"storage: {{path: {folder}/state}}\nlog: {{level: WARNING}}\n"
+            f"storage: {{path: {folder}/state}}\nlog: {{level: ERROR}}\nscoring: {{processes: {row.processes}}}\n"
         )
         monitor = subprocess.Popen([sys.executable, "-m", "monitor", "run", "-c", str(config)])
         try:
             wait_for(lambda: get(ports["metrics"], "/-/ready") == "ready\n", 30, "readiness")
+            wait_for(lambda: workers(ports["metrics"]) == row.processes, 60, "the workers")
             time.sleep(0.5)
             idle, before = _megabytes(monitor.pid, "VmRSS"), _cpu_seconds(monitor.pid)
             started = time.monotonic()
@@ -239,12 +254,12 @@ def measure(row: Row, spans: int) -> Figures:
             asyncio.run(_in_loop(send(port, bodies, compressed=row.compressed)))
             seconds, acked = time.monotonic() - started, _cpu_seconds(monitor.pid) - before
             wait_for(lambda: pending(ports["metrics"]) == 0, 300, "the end of all pending traces")
-            done = _cpu_seconds(monitor.pid) - before
+            done, whole = _cpu_seconds(monitor.pid) - before, time.monotonic() - started
             peak = _megabytes(monitor.pid, "VmHWM")
         finally:
             monitor.terminate()
             monitor.wait(15)
-    return Figures(acked / sent * 1e6, done / sent * 1e6, idle, peak, sent / seconds)
+    return Figures(acked / sent * 1e6, done / sent * 1e6, idle, peak, sent / seconds, sent / whole)
 
 
 async def _in_loop(work: Awaitable[None]) -> None:
@@ -256,25 +271,26 @@ def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--quick", action="store_true", help="only batches of 64")
     ask.add_argument("--spans", type=int, default=40_000, help="spans sent for a row (batches of 1: a fifth of it)")
+    ask.add_argument("--processes", default="1", help="values of scoring.processes to compare, such as 0,1,2")
     options = ask.parse_args()
     table = Table(
-        "transport", "encoding", "spans a request", "kept", title="CPU microseconds a span, by the monitor's process"
+        *("transport", "encoding", "spans a request", "kept", "workers"),
+        title="CPU microseconds a span, by the monitor and its workers",
     )
-    for name in ("to the ack", "all done", "idle MB", "peak MB", "spans/s offered"):
+    for name in ("to the ack", "all done", "idle MB", "peak MB", "spans/s offered", "spans/s done"):
         table.add_column(name, justify="right")
     console = Console(width=140)
-    for rate in ("10%", "100%"):
-        for transport in ("HTTP", "gRPC"):
-            for compressed in (True, False):
-                for batch in (64,) if options.quick else (1, 64, 512):
-                    spans = options.spans // 5 if batch == 1 else options.spans
-                    got = measure(Row(transport, compressed, batch, rate), spans)
-                    table.add_row(
-                        transport, "gzip" if compressed else "plain", str(batch), rate,
-                        f"{got.to_the_ack:.1f}", f"{got.all_done:.1f}", f"{got.idle_mb:.0f}", f"{got.peak_mb:.0f}",
-                        f"{got.spans_per_second:,.0f}",
-                    )  # fmt: skip
-                    console.print(f"{transport} {batch} {rate} {'gzip' if compressed else 'plain'}: {got}", style="dim")
+    batches = (64,) if options.quick else (1, 64, 512)
+    each = itertools.product(("10%", "100%"), ("HTTP", "gRPC"), (True, False), batches, options.processes.split(","))
+    for rate, transport, compressed, batch, processes in each:
+        row = Row(transport, compressed, batch, rate, int(processes))
+        got = measure(row, options.spans // 5 if batch == 1 else options.spans)
+        table.add_row(
+            transport, "gzip" if compressed else "plain", str(batch), rate, processes,
+            f"{got.to_the_ack:.1f}", f"{got.all_done:.1f}", f"{got.idle_mb:.0f}", f"{got.peak_mb:.0f}",
+            f"{got.spans_per_second:,.0f}", f"{got.done_per_second:,.0f}",
+        )  # fmt: skip
+        console.print(f"{row}: {got}", style="dim")
     console.print(table)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 from typing import Final, NamedTuple
 
 import anyio
@@ -25,7 +26,7 @@ from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.local_evaluation import LocalCase, LocalOutcome, RequestsRead
 from monitor.pipeline.privacy import PrivacyFilter
 from monitor.pipeline.traffic import TrafficRules
-from monitor.pipeline.workers import Loss, WorkerLost, Workers
+from monitor.pipeline.workers import Loss, Noted, WorkerLost, Workers
 from monitor.stages import Runtime, SamplingDecision
 from monitor.storage.spool import MOST_LIVES, PoisonGuard
 from monitor.telemetry.events import Event
@@ -167,7 +168,7 @@ class Readers:
 
     async def _read_all(self, complete: Complete, work: Work, judging: TaskGroup) -> None:
         """Read a trace or a row on which the process has not ended too often."""
-        async with self._noted(complete):
+        async with self._careful():
             with self._tracer.part("read", {"rag_monitor.bytes": complete.size}):
                 read = await self._read(complete)
         if isinstance(read, TraceOutcome):
@@ -212,9 +213,9 @@ class Readers:
             return _OUTCOMES[reading.status]
 
         async def outcome(evaluator: str) -> LocalOutcome:
-            return local.outcomes.get(evaluator) or await self._evaluated(one.reading.case, evaluator)
+            return local.outcomes.get(evaluator) or await self._evaluated(one, evaluator)
 
-        async with self._noted(one.complete):
+        async with self._careful():
             with self._tracer.part("local evaluators"):
                 found = await self._private.score_local(self._evaluation, reading.case, local, outcome)
         boost = await self._feedback.before_sampling(reading) if self._feedback is not None else 0.0
@@ -229,18 +230,14 @@ class Readers:
         return None
 
     @asynccontextmanager
-    async def _noted(self, complete: Complete) -> AsyncIterator[None]:
-        """Count it against the request if the process ends within: texts of strangers are taken apart there.
-
-        While there are suspects, requests are read one at a time: only one of them can end the next process.
-        """
-        guard = self._guard
-        if guard is None:
+    async def _careful(self) -> AsyncIterator[None]:
+        """While there are suspects, have requests read one at a time: only one of them can end the next process."""
+        async with self._alone if self._guard is not None and self._guard.suspects else nullcontext():
             yield
-            return
-        async with self._alone if guard.suspects else nullcontext():
-            with guard.reading(complete.request_id):
-                yield
+
+    def _noted(self, complete: Complete) -> Noted:
+        """Count it against the request if the process ends while it is read: strangers' texts are taken apart there."""
+        return nullcontext if self._guard is None else partial(self._guard.reading, complete.request_id)
 
     async def _set_aside(self, complete: Complete, why: str, at: str = "") -> None:
         """Keep a request that is not read again, for a bug report."""
@@ -288,7 +285,7 @@ class Readers:
     async def _read(self, complete: Complete) -> RequestsRead | TraceOutcome:
         """Read a closed trace or a row. Return the outcome instead if it is too large, or reading failed."""
         try:
-            result = await self._workers.read(complete)
+            result = await self._workers.read(complete, self._noted(complete))
         except WorkerLost as lost:
             await self._set_aside(complete, _LOST[lost.reason], lost.at)
             return TraceOutcome.POISON
@@ -301,10 +298,10 @@ class Readers:
         )
         return TraceOutcome.INVALID
 
-    async def _evaluated(self, case: Case, evaluator: str) -> LocalOutcome:
+    async def _evaluated(self, one: OpenRequest, evaluator: str) -> LocalOutcome:
         """Run a local evaluator that chooses by more than the case. If its worker is lost, so is this evaluation."""
         try:
-            return await self._workers.evaluate(case, evaluator)
+            return await self._workers.evaluate(one.reading.case, evaluator, self._noted(one.complete))
         except WorkerLost as lost:
             why = _LOST[lost.reason]
             return LocalOutcome(Unscored(UnscoredReason.ERROR, why), fault=f"{why} {lost.at}".strip())

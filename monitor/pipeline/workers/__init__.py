@@ -11,6 +11,8 @@ its request is set aside.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Final, Literal, TypeAlias
 
 import anyio
@@ -21,6 +23,9 @@ from monitor.pipeline.complete import Complete
 from monitor.pipeline.local_evaluation import LocalOutcome, LocalReader, ReadResult
 
 Loss: TypeAlias = Literal["hung", "died"]
+
+Noted: TypeAlias = Callable[[], AbstractContextManager[None]]
+"""Makes the context in which a request is noted as being read: from when it is its turn until it is done."""
 
 _LARGE: Final = 256 * 1024  # bytes of a request that is decoded in a thread, so that the receivers stay quick
 
@@ -41,11 +46,11 @@ class Workers(ABC):
     """The number of processes; 0: this one."""
 
     @abstractmethod
-    async def read(self, complete: Complete) -> ReadResult:
+    async def read(self, complete: Complete, noted: Noted) -> ReadResult:
         """Read a trace or a row, with its local evaluation. Raises `WorkerLost`, and nothing else."""
 
     @abstractmethod
-    async def evaluate(self, case: Case, evaluator: str) -> LocalOutcome:
+    async def evaluate(self, case: Case, evaluator: str, noted: Noted) -> LocalOutcome:
         """Run one local evaluator, by its name, on a case as it was read. Raises `WorkerLost`, and nothing else."""
 
     @abstractmethod
@@ -59,15 +64,17 @@ class ThisProcess(Workers):
     def __init__(self, reader: LocalReader) -> None:
         self._reader = reader
 
-    async def read(self, complete: Complete) -> ReadResult:
+    async def read(self, complete: Complete, noted: Noted) -> ReadResult:
         """See `Workers`."""
-        if complete.size > _LARGE or self._reader.evaluates:
-            return await anyio.to_thread.run_sync(self._reader.read, complete)
-        return self._reader.read(complete)
+        with noted():
+            if complete.size > _LARGE or self._reader.evaluates:
+                return await anyio.to_thread.run_sync(self._reader.read, complete)
+            return self._reader.read(complete)
 
-    async def evaluate(self, case: Case, evaluator: str) -> LocalOutcome:
+    async def evaluate(self, case: Case, evaluator: str, noted: Noted) -> LocalOutcome:
         """See `Workers`."""
-        return await anyio.to_thread.run_sync(self._reader.evaluate, case, evaluator)
+        with noted():
+            return await anyio.to_thread.run_sync(self._reader.evaluate, case, evaluator)
 
     async def run(self, listening: anyio.Event) -> None:
         """See `Workers`: there are none."""

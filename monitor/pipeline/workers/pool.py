@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Literal, TypeAlias, cast
@@ -25,7 +26,7 @@ from monitor.errors import ConfigError
 from monitor.model.case import Case
 from monitor.pipeline.complete import Complete
 from monitor.pipeline.local_evaluation import LocalOutcome, LocalReader, ReadResult, described
-from monitor.pipeline.workers import WorkerLost, Workers
+from monitor.pipeline.workers import Noted, WorkerLost, Workers
 from monitor.pipeline.workers.process import LENGTH, READY, SLOWER, Assignment, frame
 from monitor.stages import Runtime
 from monitor.telemetry.events import Event
@@ -60,6 +61,7 @@ class _Piece:
 
     content: bytes
     answer: asyncio.Future[Any]
+    noted: Noted
     deaths: int = 0
 
 
@@ -72,6 +74,7 @@ class _WorkerProcess(asyncio.Protocol):
         self._notes = notes
         self._received = bytearray()
         self._pipe: asyncio.Transport | None = None
+        self._noted = ExitStack()
         self._overdue = False
         self._loop = asyncio.get_running_loop()
         self._since = self._loop.time()
@@ -90,9 +93,9 @@ class _WorkerProcess(asyncio.Protocol):
 
     def take(self, piece: _Piece) -> None:
         """Put a request into the pipe."""
-        if not self.held:
-            self._since = self._loop.time()
         self.held.append(piece)
+        if len(self.held) == 1:
+            self._next()
         self._write(piece.content)
 
     def data_received(self, data: bytes) -> None:
@@ -112,6 +115,7 @@ class _WorkerProcess(asyncio.Protocol):
 
     async def close(self, pipe: socket.socket) -> None:
         """End the process at once, and wait until it is gone: it holds nothing that is not also here."""
+        self._noted.close()
         if self._pipe is None:
             pipe.close()
         else:
@@ -145,6 +149,13 @@ class _WorkerProcess(asyncio.Protocol):
         if self._overdue or (self.process is not None and self.process.poll() is not None):
             self.gone.set()
 
+    def _next(self) -> None:
+        """Note that the process has come to the next request in its pipe."""
+        self._since = self._loop.time()
+        self._noted.close()
+        if self.held:
+            self._noted.enter_context(self.held[0].noted())
+
     def _write(self, content: bytes) -> None:
         if self._pipe is not None:
             self._pipe.write(content)
@@ -159,12 +170,19 @@ class _WorkerProcess(asyncio.Protocol):
             self.ready = answer == READY
         else:
             piece = self.held.popleft()
-            self._since = self._loop.time()
+            self._next()
             self.answered += 1
             self._pool.busy.inc(answer[1])
             if not piece.answer.done():
                 piece.answer.set_result(answer[0])
         self._pool.hand_out()
+
+
+def _notes() -> IO[bytes]:
+    """Open a nameless file, in memory where the system has such files: folders may be read-only."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("rag-monitor-worker"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 class WorkerPool(Workers):
@@ -195,14 +213,14 @@ class WorkerPool(Workers):
         metrics.workers.set_function(lambda: sum(one.ready for one in self._workers))
         self._ended = {how: metrics.workers_replaced.labels(how) for how in ("hung", "died", "memory", "not_started")}
 
-    async def read(self, complete: Complete) -> ReadResult:
+    async def read(self, complete: Complete, noted: Noted) -> ReadResult:
         """See `Workers`."""
-        result: ReadResult = await self._ask(complete.without_acks())
+        result: ReadResult = await self._ask(complete.without_acks(), noted)
         return result
 
-    async def evaluate(self, case: Case, evaluator: str) -> LocalOutcome:
+    async def evaluate(self, case: Case, evaluator: str, noted: Noted) -> LocalOutcome:
         """See `Workers`."""
-        result: LocalOutcome = await self._ask((case, evaluator))
+        result: LocalOutcome = await self._ask((case, evaluator), noted)
         return result
 
     async def run(self, listening: anyio.Event) -> None:
@@ -229,8 +247,8 @@ class WorkerPool(Workers):
                 return
             min(free, key=lambda one: len(one.held)).take(self._waiting.popleft())
 
-    async def _ask(self, request: object) -> Any:
-        piece = _Piece(frame(request), asyncio.get_running_loop().create_future())
+    async def _ask(self, request: object, noted: Noted) -> Any:
+        piece = _Piece(frame(request), asyncio.get_running_loop().create_future(), noted)
         self._waiting.append(piece)
         self.hand_out()
         return await piece.answer
@@ -249,7 +267,7 @@ class WorkerPool(Workers):
 
     async def _run_one(self) -> bool:
         """Run a process to its end. Return whether it was of use. Raises `OSError` where it cannot be started."""
-        with tempfile.TemporaryFile(prefix="rag-monitor-worker-") as notes:
+        with _notes() as notes:
             ours, theirs = socket.socketpair()
             worker = _WorkerProcess(self, notes)
             try:
