@@ -21,6 +21,7 @@ from monitor.alerts.severe import SevereLog
 from monitor.alerts.state import AlertState
 from monitor.clock import Clock
 from monitor.config import Config
+from monitor.config.limits import MemoryPlan
 from monitor.config.sections import StorageSettings
 from monitor.errors import ConfigError, MonitorError
 from monitor.errors.explanation import placed
@@ -91,7 +92,7 @@ class Parts:
     """What is open. `judges` and `sinks` are by name, `versions` those of the evaluators at work, by theirs.
 
     `arrived` gives each source the function that it reports its address to. `recorder` writes the request log; None: it
-    is off. `severe_file` holds severe cases; None: no alert asks for them.
+    is off. `severe_file` holds severe cases; None: no alert asks for them. `memory` is what each part may use.
     """
 
     running: Running
@@ -106,9 +107,10 @@ class Parts:
     severe_file: SevereCaseFile | None
     versions: Mapping[str, str]
     arrived: Callable[[Source, str], None]
+    memory: MemoryPlan
 
 
-async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Parts:
+async def open_parts(config: Config, clock: Clock, plan: MemoryPlan, stack: AsyncExitStack) -> Parts:
     """Open all of it, until `stack` is left. Raises `ConfigError` where it can never work."""
     for name, form in _FORMATS.items():
         await anyio.to_thread.run_sync(refuse_newer, config.storage.path / name, form)
@@ -123,6 +125,7 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
             keep=config.storage.retention,
             retain=config.storage.spool_retention,
             erase=config.storage.texts == "none",
+            waiting_at_most=plan.requests,
             clock=clock,
             metrics=metrics,
             events=runtime.events,
@@ -166,6 +169,7 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
         severe_file=severe_file,
         versions=versions(running.evaluators, {name: judge.model for name, judge in judges.items()}),
         arrived=arrived,
+        memory=plan,
     )
 
 

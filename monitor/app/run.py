@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
@@ -16,10 +17,12 @@ import anyio
 from monitor import __version__, registry
 from monitor.alerts.engine import CHECK_INTERVAL, AlertEngine, run_alerts
 from monitor.app import warm_start
+from monitor.app.memory import MemoryWatch
 from monitor.app.parts import Parts, Running, open_parts
 from monitor.app.scoring import ScoringParts, backfill_context, build_scoring, build_workers
 from monitor.clock import Clock, SystemClock
 from monitor.config import Config
+from monitor.config import limits as memory_limits
 from monitor.errors import MonitorError
 from monitor.jobs import calibration
 from monitor.jobs.canary import load as load_canary
@@ -36,6 +39,9 @@ from monitor.telemetry.events import Event
 from monitor.web.context import PageContext
 from monitor.web.mount import mount
 
+_SWITCH_INTERVAL = 0.001
+"""Seconds after which a thread that reads something large lets the receivers go on. Python's default is 5 ms."""
+
 
 async def run(
     config: Config,
@@ -51,9 +57,12 @@ async def run(
     Raises `ConfigError` (perhaps within an exception group) when it can never work: a port in use, a folder that cannot
     be written, a model without a price under a budget.
     """
+    sys.setswitchinterval(_SWITCH_INTERVAL)
     config, clock = config.as_run(), clock if clock is not None else SystemClock()
+    plan = memory_limits.plan(config)
+    config = memory_limits.within(config, plan)
     async with AsyncExitStack() as stack:
-        parts = await open_parts(config, clock, stack)
+        parts = await open_parts(config, clock, plan, stack)
         seen = await _restored(config, parts)
         made = build_scoring(config, parts)
         assembly = Assembly(config.assembly)
@@ -72,6 +81,7 @@ async def run(
             beside.start_soon(
                 partial(run_alerts, engine, config.notify, runtime, every=alerts_every, show=running.show)
             )
+            beside.start_soon(MemoryWatch(plan.limit, runtime).run)
             beside.start_soon(calibration.watch, config.storage.path, parts.versions, runtime)
             beside.start_soon(canary.run)
             beside.start_soon(made.backfill.run, backfill_context(config, parts, made))
@@ -123,6 +133,7 @@ def _pipeline(config: Config, parts: Parts, made: ScoringParts, assembly: Assemb
         spool=parts.spool,
         runtime=runtime,
         rate=config.sampling.traces,
+        in_hand_limit=parts.memory.in_hand,
         traffic=TrafficRules(config.traffic, config.sampling.salt, runtime),
         alerts=parts.checks,
         recorder=parts.recorder,

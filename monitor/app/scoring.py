@@ -29,10 +29,7 @@ from monitor.pipeline.scoring import Scorer
 from monitor.pipeline.severe import SevereCases
 from monitor.pipeline.workers import ThisProcess, Workers
 from monitor.pipeline.workers.pool import WorkerPool
-from monitor.stages import Runtime
 from monitor.statistics.session_products import SessionMemory
-
-_QUEUE_LIMIT = 64 * 1024 * 1024  # characters of text of the cases in front of the judges; beyond it they are overloaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +56,7 @@ def build_scoring(config: Config, parts: Parts) -> ScoringParts:
     scorer = Scorer(
         running.evaluators, parts.judges, runtime=runtime, slices=config.slices, late_after=config.traffic.late_after
     )
-    case_sampler, queue = _case_sampler(config, parts, scorer), _queue(config, scorer, runtime)
+    case_sampler, queue = _case_sampler(config, parts, scorer), _queue(config, parts, scorer)
     publisher = Publisher(parts.sinks, parts.spool, runtime, listeners=(*parts.listeners, agreement.on_result))
     share = {name: settings.recheck_share for name, settings in config.all_judges.items()}
     rechecks = Rechecks(scorer, share, salt=config.sampling.salt, metrics=runtime.metrics)
@@ -138,12 +135,12 @@ def _case_sampler(config: Config, parts: Parts, scorer: Scorer) -> CaseSampler:
     )
 
 
-def _queue(config: Config, scorer: Scorer, runtime: Runtime) -> FairQueue:
+def _queue(config: Config, parts: Parts, scorer: Scorer) -> FairQueue:
     return FairQueue(
         {name: _turns(settings) for name, settings in config.all_judges.items()},
-        limit=_QUEUE_LIMIT,
+        limit=parts.memory.in_hand // 2,  # characters; beyond it cases are overloaded, before deliveries are refused
         shares=config.traffic.weights,
-        clock=runtime.clock,
+        clock=parts.running.runtime.clock,
         patience=scorer.late_after,
     )
 

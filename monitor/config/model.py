@@ -16,7 +16,14 @@ from monitor.alerts.notify import Notifier, read_notifiers
 from monitor.alerts.policy import AlertPolicy, own_rules
 from monitor.alerts.policy import check as check_policies
 from monitor.config.entries import check_judge, check_severe, listed, read_evaluator, with_rules
-from monitor.config.sections import LogSettings, SamplingSettings, ScoringSettings, Section, StorageSettings
+from monitor.config.sections import (
+    LimitSettings,
+    LogSettings,
+    SamplingSettings,
+    ScoringSettings,
+    Section,
+    StorageSettings,
+)
 from monitor.errors import ConfigError
 from monitor.errors.explanation import nearest
 from monitor.extraction.feedback import FeedbackSettings
@@ -69,6 +76,9 @@ class Config(Section):
 
     sources: Annotated[tuple[Source, ...], Field(validate_default=True)] = DEFAULT_SOURCES  # type: ignore[assignment]
     """Where traces come from. Default: OTLP over gRPC on 127.0.0.1:4317 and over HTTP on 127.0.0.1:4318."""
+
+    limits: LimitSettings = LimitSettings()
+    """How much memory the monitor may use."""
 
     sampling: SamplingSettings = SamplingSettings()
     """Head sampling: which traces to keep, decided before anything is decoded."""

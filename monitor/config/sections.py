@@ -45,6 +45,16 @@ def default_state_path() -> Path:
     return (Path(base) if base else Path.home() / ".local" / "state") / "rag-monitor"
 
 
+class LimitSettings(Section):
+    """How much memory the monitor may use."""
+
+    memory: Literal["auto"] | Size = "auto"
+    """Memory of the monitor with its worker processes: `auto`, or a size such as `512MiB`. The bounds of all parts
+    follow from it (docs/reliability.md); an option for a part wins over its share. Near the limit, receivers ask
+    senders to retry. `auto`: the limit of the control group (a container's), else a quarter of the machine's memory, at
+    most 2 GiB."""
+
+
 class StorageSettings(Section, ResultRetention):
     """The folder on disk: the spool of unfinished traces, the history of results, the request log."""
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 from monitor.config import Config
+from monitor.config import limits as memory_limits
 from monitor.judge.client import check_judge_settings
 from monitor.judge.setup import before_a_call, place_of, remedy
 
@@ -15,6 +16,8 @@ def warnings(config: Config) -> Iterator[str]:
 
     Raises `ConfigError` for what keeps the monitor from starting. Takes seconds for a model that is in no list.
     """
+    if config.limits.memory != "auto":
+        memory_limits.plan(config)
     for one in config.configured_evaluators:
         why = config.why_off(one)
         if why and one.optional:

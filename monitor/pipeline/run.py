@@ -49,6 +49,8 @@ class Pipeline:
         rate: head sampling rate, 0 to 1.
         traffic: decides which requests count.
         closed_limit: maximum closed traces and rows waiting to be read; above it receivers refuse.
+        in_hand_limit: maximum memory of complete traces and rows that have not ended, in bytes; above it receivers
+            refuse.
         drain: seconds that requests in flight may take to finish on shutdown.
         alerts: count received traces.
         recorder: writes the request log; None where that is off.
@@ -70,6 +72,7 @@ class Pipeline:
         rate: float,
         traffic: TrafficRules,
         closed_limit: int = 5_000,
+        in_hand_limit: int = 128 * 1024**2,
         drain: float = 6.0,
         alerts: SelfAlertChecks | None = None,
         recorder: Recorder | None = None,
@@ -109,7 +112,16 @@ class Pipeline:
             runtime=runtime,
         )
         rows = RowIngest(rate=rate, spool=spool, in_flight=self._in_flight, ledger=self._ledger, runtime=runtime)
-        self._ingest = Ingest(spans, rows, processor=processor, in_flight=self._in_flight, spool=spool, runtime=runtime)
+        self._ingest = Ingest(
+            spans,
+            rows,
+            processor=processor,
+            in_flight=self._in_flight,
+            spool=spool,
+            in_hand_limit=in_hand_limit,
+            runtime=runtime,
+        )
+        runtime.health.refusing = self._ingest.refusing
         metrics = runtime.metrics
         metrics.open_traces.set_function(lambda: assembly.open_traces)
         metrics.open_traces_bytes.set_function(lambda: assembly.open_bytes)

@@ -56,7 +56,7 @@ def feedback_route(intake: Intake) -> Route:
             await intake.accept(FeedbackBatch("feedback", found.external_scores))
         return _reply(len(found.external_scores), found.faults, "entry", "entries")
 
-    return Route({b"application/json": "json"}, take)
+    return Route({b"application/json": "json"}, take, bulk=False)
 
 
 def _begin(delivery: PostedBody, longest: int) -> tuple[bytes, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import anyio
 from pydantic import Field, field_validator, model_validator
@@ -64,8 +64,9 @@ class KafkaSource(KafkaConnection, Source):
     max_in_flight: int = Field(default=2_000, gt=0)
     """Maximum messages fetched but not yet in the pipeline. Above it, partitions are paused."""
 
-    max_in_flight_bytes: Size = Field(default=32 * 1024**2, gt=0)
-    """Maximum bytes of messages fetched but not yet in the pipeline. Above it, partitions are paused."""
+    max_in_flight_bytes: Annotated[Size, Field(gt=0)] = Field(default_factory=lambda: 32 * 1024**2)
+    """Maximum bytes of messages fetched but not yet in the pipeline. Above it, partitions are paused. Default: its
+    share of `limits.memory`."""
 
     max_unfinished: int = Field(default=200_000, gt=0)
     """Maximum messages whose offsets cannot be committed yet because they, or earlier ones, are unfinished. Above it,

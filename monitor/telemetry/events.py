@@ -28,6 +28,7 @@ class Event(StrEnum):
     SPOOL_RECOVERED = "spool_recovered"
     DATABASE_DAMAGED = "database_damaged"
     SPOOL_REPLAYED = "spool_replayed"
+    MEMORY_SHORT = "memory_short"
     REQUEST_SET_ASIDE = "request_set_aside"
     WORKER_REPLACED = "worker_replaced"
     EXTRACTION_FAILED = "extraction_failed"

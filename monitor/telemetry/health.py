@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from monitor.telemetry.events import Event
 
@@ -15,6 +15,10 @@ class Health:
         self._stopping = False
         self.addresses: dict[str, str] = {}
         """The address of each listener, such as `otlp_http: 127.0.0.1:4318`, once it listens."""
+        self.short_of_memory = ""
+        """Why nothing more should be received: memory is short; empty if it is not."""
+        self.refusing: Callable[[], str] = str
+        """Returns why receivers refuse new data at present; empty if they take it."""
         self.repaired: dict[str, str] = {}
         """What happened to each database that was damaged since the start, by its name."""
 

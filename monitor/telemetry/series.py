@@ -706,6 +706,15 @@ class Series:
     )
     queue_items = gauge("ragmonitor_queue_items", "Items waiting in a bounded queue.", ("queue",))
     queue_limit = gauge("ragmonitor_queue_limit_items", "The most items that a bounded queue can hold.", ("queue",))
+    memory_limit = gauge(
+        "ragmonitor_memory_limit_bytes", "The memory that the monitor with its worker processes may use."
+    )
+    memory_resident = gauge(
+        "ragmonitor_memory_resident_bytes", "Resident memory of the monitor and its worker processes."
+    )
+    memory_refusing = gauge(
+        "ragmonitor_memory_refusing", "1 while receivers refuse because memory is short (`limits.memory`), else 0."
+    )
     oldest_pending = gauge(
         "ragmonitor_oldest_pending_timestamp_seconds", "When the oldest unfinished trace arrived; 0 if there is none."
     )

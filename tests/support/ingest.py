@@ -79,8 +79,9 @@ class ScriptedDesk:
 class Entrance:
     """An `Ingest` with a real spool and a real assembly."""
 
-    def __init__(self, spool: Spool, lent: Runtime, rate: float) -> None:
+    def __init__(self, spool: Spool, lent: Runtime, rate: float, in_hand_limit: int) -> None:
         self.metrics, self.clock, self.spool = lent.metrics, lent.clock, spool
+        self.health = lent.health
         self.assembly = Assembly(AssemblySettings(grace_period=1.0, idle_timeout=5.0))
         self.ledger = Ledger(lent.metrics)
         self.in_flight, processor = ScriptedInFlight(), ScriptedDesk()
@@ -96,8 +97,9 @@ class Entrance:
             sources=["otlp_http"], record_marks=[b"gen_ai"], assembly=self.assembly, processor=processor, **shared
         )
         self.intake = Ingest(
-            spans, RowIngest(**shared), processor=processor, in_flight=self.in_flight, spool=spool, runtime=lent
-        )
+            spans, RowIngest(**shared), processor=processor, in_flight=self.in_flight, spool=spool,
+            in_hand_limit=in_hand_limit, runtime=lent,
+        )  # fmt: skip
 
     def balanced(self) -> float:
         received = total(self.metrics, "ragmonitor_traces_received_total")
@@ -116,10 +118,14 @@ class Entrance:
 
 @asynccontextmanager
 async def ingest(
-    tmp_path: Path, rate: float = 1.0, keep: float = 3600.0, clock: Clock | None = None
+    tmp_path: Path,
+    rate: float = 1.0,
+    keep: float = 3600.0,
+    clock: Clock | None = None,
+    in_hand_limit: int = 2**27,
 ) -> AsyncIterator[Entrance]:
     lent = runtime(clock or ManualClock())
     async with open_spool(
         tmp_path / "spool.db", at_most=2**20, keep=keep, clock=lent.clock, metrics=lent.metrics, events=lent.events
     ) as spool:
-        yield Entrance(spool, lent, rate)
+        yield Entrance(spool, lent, rate, in_hand_limit)

@@ -9,7 +9,7 @@ memory runs out. Later parts are counted, never evaluated.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -32,11 +32,17 @@ class AssemblySettings(Component):
     max_age: Duration = Field(default=600.0, gt=0)
     """Maximum time that a trace stays open."""
 
-    max_open_bytes: Size = Field(default=256 * 1024**2, gt=0)
-    """Maximum memory of all open traces. Above it the largest are closed as `evicted`."""
+    max_open_bytes: Annotated[Size, Field(gt=0)] = Field(default_factory=lambda: 256 * 1024**2)
+    """Maximum memory of all open traces, with their resources and scopes. Near it, large traces are closed as
+    `evicted`; if there is none, receivers ask senders to retry. Default: its share of `limits.memory`."""
 
-    max_trace_bytes: Size = Field(default=20 * 1024**2, gt=0)
-    """Maximum size of one trace. A larger one is closed as `too_large`; further spans are dropped and counted."""
+    max_trace_bytes: Annotated[Size, Field(gt=0)] = Field(default_factory=lambda: 20 * 1024**2)
+    """Maximum size of one trace. A larger one is closed as `too_large`; further spans are dropped and counted. Default:
+    20 MiB, at most half of `max_open_bytes`."""
+
+    max_closed_bytes: Annotated[Size, Field(gt=0)] = Field(default_factory=lambda: 64 * 1024**2)
+    """Maximum memory for which spans each recently closed trace had. Beyond it, the spans of the oldest ones are
+    forgotten: a repeated span of theirs counts as late instead of duplicate. Default: its share of `limits.memory`."""
 
     max_trace_spans: int = Field(default=10_000, gt=0)
     """Maximum number of spans and log records in one trace. A larger one is closed as `too_large`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -20,12 +20,15 @@ class _Remembered(NamedTuple):
 
 
 class ClosedTraces:
-    """The ids of recently closed traces: at most `count`, each for `seconds`."""
+    """The ids of recently closed traces: at most `count`, each for `seconds`; of which spans in at most `max_bytes`."""
 
-    def __init__(self, count: int, seconds: float) -> None:
+    def __init__(self, count: int, seconds: float, max_bytes: int) -> None:
         self._count = count
         self._seconds = seconds
+        self._max_bytes = max_bytes
         self._known: OrderedDict[bytes, _Remembered] = OrderedDict()
+        self._with_spans: deque[tuple[bytes, int]] = deque()
+        self._bytes = 0
 
     def __contains__(self, trace_id: bytes) -> bool:
         return trace_id in self._known
@@ -41,6 +44,14 @@ class ClosedTraces:
         if len(spans) + len(records) <= _FINGERPRINTS_AT_MOST:
             fingerprints = b"".join((*spans, *map(_fingerprint, records)))
         self._known[trace_id] = _Remembered(now, too_large, fingerprints)
+        if fingerprints:
+            self._with_spans.append((trace_id, len(fingerprints)))
+            self._bytes += len(fingerprints)
+        while self._bytes > self._max_bytes:
+            eldest, size = self._with_spans.popleft()
+            self._bytes -= size
+            if (known := self._known.get(eldest)) is not None:
+                self._known[eldest] = known._replace(fingerprints=b"")
         self.forget(now)
 
     def reopen(self, trace_id: bytes) -> None:

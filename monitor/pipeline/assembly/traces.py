@@ -22,6 +22,9 @@ _PART = 400
 _SHARED = 300
 """Estimated memory of a resource or scope besides its encoded bytes."""
 
+_LARGE = 64
+"""A trace that uses more than one part in so many of the memory limit is large."""
+
 _NARROW = 64
 """Up to this many candidates the largest trace is searched for; of more, all similar in size, any will do."""
 
@@ -60,8 +63,8 @@ class _OpenTrace:
     size_class: int = 0
     scheduled: float = float("inf")
 
-    def close(self, reason: Closed) -> ClosedTrace:
-        """Return the closed trace."""
+    def close(self, reason: Closed, memory: Ack) -> ClosedTrace:
+        """Return the closed trace; `memory` is settled with the acks that cover it."""
         return ClosedTrace(
             self.trace_id,
             (*self.spans.values(), *self.records.values()),
@@ -69,7 +72,7 @@ class _OpenTrace:
             self.app,
             self.source,
             self.probability,
-            tuple(self.acks),
+            (*self.acks, memory),
             self.received_at,
         )
 
@@ -89,12 +92,14 @@ class Assembly:
             settings.max_trace_spans,
         )
         self._open: dict[bytes, _OpenTrace] = {}
-        self._closed = ClosedTraces(settings.remember_closed, settings.remember_for)
+        self._closed = ClosedTraces(settings.remember_closed, settings.remember_for, settings.max_closed_bytes)
         self._ready: list[ClosedTrace] = []
         self._timers: list[tuple[float, bytes]] = []
         self._by_size: list[dict[bytes, _OpenTrace]] = [{} for _ in range(64)]
         self._shared: dict[bytes, _Shared] = {}
         self._bytes = 0
+        self.in_hand_bytes = 0
+        """Estimated memory of the traces that are closed and whose acks are not all settled, in bytes."""
 
     @property
     def open_traces(self) -> int:
@@ -177,7 +182,7 @@ class Assembly:
         if due < trace.scheduled:
             trace.scheduled = due
             heapq.heappush(self._timers, (due, trace_id))
-        if self._bytes > self._memory:
+        if self.full:
             self._evict(now)
         return _added(counts, opened=opened)
 
@@ -218,6 +223,11 @@ class Assembly:
     def reopen(self, trace_id: bytes) -> None:
         """Treat further parts of this closed trace as a new one."""
         self._closed.reopen(trace_id)
+
+    @property
+    def full(self) -> bool:
+        """Whether open traces use so much of their memory limit that parts of new traces should be refused."""
+        return self._bytes > self._memory - self._memory // 8
 
     @property
     def crowded(self) -> bool:
@@ -340,18 +350,28 @@ class Assembly:
             if not shared.traces:
                 del self._shared[shared.data]
                 self._bytes -= len(shared.data) + _SHARED
-        self._ready.append(trace.close(reason))
+        self.in_hand_bytes += trace.size
+        self._ready.append(trace.close(reason, Ack(functools.partial(self._let_go, trace.size))))
         too_large = reason is Closed.TOO_LARGE
         self._closed.remember(trace.trace_id, trace.spans, trace.records, too_large=too_large, now=now)
 
+    def _let_go(self, size: int) -> None:
+        self.in_hand_bytes -= size
+
     def _evict(self, now: float) -> None:
-        """Close the largest traces until the rest fits; of very many similar ones, any over half the largest."""
-        while self._bytes > self._memory and self._open:
+        """Close large traces while memory is nearly used up, and any at its limit, beginning with the largest.
+
+        Of very many similar ones, any over half the largest. To close a small one early would be to evaluate half a
+        trace: what is new waits at the senders instead (`full`).
+        """
+        while self.full and self._open:
             largest = next(alike for alike in reversed(self._by_size) if alike)
             if len(largest) <= _NARROW:
                 trace = max(largest.values(), key=lambda one: one.size)
             else:
                 trace = next(reversed(largest.values()))
+            if trace.size * _LARGE < self._memory and self._bytes <= self._memory:
+                return
             self._close(trace, Closed.EVICTED, now)
 
 

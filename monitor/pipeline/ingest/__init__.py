@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from typing import Final
 
+import anyio
 import orjson
 
 from monitor.errors import InvalidData, Overloaded
@@ -25,9 +27,16 @@ from monitor.pipeline.ingest.spans import SpanIngest
 from monitor.stages import Accepted, Runtime
 from monitor.storage.spool import Spool, SpoolRecord
 
+_AGAIN: Final = 0.1
+"""Seconds between two looks for room while deliveries of the previous process wait."""
+
 
 class Ingest:
-    """The `Intake` of a running pipeline. `processor` handles feedback; None refuses it."""
+    """The `Intake` of a running pipeline. `processor` handles feedback; None refuses it.
+
+    `in_hand_limit` bounds the memory of complete requests that have not ended, in bytes. It is more than may wait for
+    the judge: so a slow judge costs evaluations, not deliveries.
+    """
 
     def __init__(
         self,
@@ -37,8 +46,10 @@ class Ingest:
         processor: FeedbackProcessor | None,
         in_flight: InFlight,
         spool: Spool,
+        in_hand_limit: int,
         runtime: Runtime,
     ) -> None:
+        self._in_hand_limit = in_hand_limit
         self._spans = spans
         self._rows = rows
         self._processor = processor
@@ -53,10 +64,21 @@ class Ingest:
             if self._feedback is None:
                 raise InvalidData("feedback is not accepted here")
             return await self._feedback.accept(batch)
-        full = self._in_flight.backlog or (self._processor.backlog if self._processor is not None else "")
-        if full:  # spans carry feedback, too
+        if full := self.refusing():  # spans carry feedback, too
             raise Overloaded(full)
         return await (self._rows.accept(batch) if isinstance(batch, RowBatch) else self._spans.accept(batch))
+
+    def refusing(self) -> str:
+        """Return why no spans and rows can be taken now; empty if they can. Quick, as every request asks."""
+        in_hand = self._spans.in_hand_bytes + self._rows.in_hand_bytes
+        if in_hand > self._in_hand_limit:
+            return f"evaluation is behind: {in_hand} bytes of complete requests wait"
+        return (
+            self._runtime.health.short_of_memory
+            or self._in_flight.backlog
+            or self._spans.full
+            or (self._processor.backlog if self._processor is not None else "")
+        )
 
     def hand_over(self, acks: Iterable[Ack]) -> None:
         """See `stages.Intake.hand_over`."""
@@ -72,11 +94,13 @@ class Ingest:
         """Resume deliveries that the previous process left in the spool. Returns their number."""
         recovered = 0
         async for record, ack, expired in self._spool.replay():
+            while self.refusing():  # noqa: ASYNC110 - room is made in many places
+                await anyio.sleep(_AGAIN)
             try:
                 if record.signal == "feedback" and self._feedback is not None:
                     self._feedback.take_up(record, ack, expired=expired)
                 elif record.signal == "cases":
-                    await self._rows.take_up(record, ack, expired=expired)
+                    self._rows.take_up(record, ack, expired=expired)
                 else:
                     self._spans.take_up(record, ack, expired=expired)
             except InvalidData:

@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-import anyio
-
-from monitor.errors import InvalidData, Overloaded
+from monitor.errors import InvalidData
 from monitor.extraction import rows
 from monitor.model.ack import Ack
 from monitor.model.row import SOURCE, Row, RowBatch
@@ -26,9 +24,6 @@ _OUTCOMES = ("kept", "sampled_out", "duplicate", "invalid")
 _OVERHEAD: Final = 1024
 """What a row in hand takes beside its content, in bytes."""
 
-_HELD_AT_MOST: Final = 128 * 1024**2
-"""Bytes of rows in hand, more than may wait for the judge: so a slow judge costs judgements, not deliveries."""
-
 
 class RowIngest:
     """Takes deliveries of rows. `rate` is the head sampling rate, 0 <= rate <= 1."""
@@ -40,14 +35,12 @@ class RowIngest:
         self._runtime = runtime
         self._in_flight = in_flight
         self._seen = RecentIds()
-        self._held = 0
-        self._room = anyio.Event()
+        self.in_hand_bytes = 0
+        """Memory of the rows whose acks are not settled, in bytes."""
         self._counters = {outcome: runtime.metrics.rows.labels(SOURCE, outcome) for outcome in _OUTCOMES}
 
     async def accept(self, batch: RowBatch) -> Accepted:
         """See `stages.Intake.accept`."""
-        if self._held > _HELD_AT_MOST:
-            raise Overloaded(f"evaluation is behind: {self._held} bytes of rows are waiting")
         now = self._runtime.clock.now()
         new: list[Row] = []
         dropped: list[Row] = []
@@ -73,11 +66,8 @@ class RowIngest:
         self._counters["duplicate"].inc(len(batch.rows) - len(dropped) - len(new))
         return Accepted()
 
-    async def take_up(self, record: SpoolRecord, ack: Ack, *, expired: bool) -> None:
-        """Take up a delivery that the previous process left; waits while too many are in hand.
-
-        Raises `InvalidData` where it is not what was written.
-        """
+    def take_up(self, record: SpoolRecord, ack: Ack, *, expired: bool) -> None:
+        """Take up a delivery that the previous process left. Raises `InvalidData` where it is not what was written."""
         try:
             meta = json.loads(record.meta)
             rate, app = float(meta["rate"]), str(meta["app"])
@@ -90,9 +80,6 @@ class RowIngest:
                     self._ledger.passed(row.app, record.source, TraceOutcome.EXPIRED)
             ack.settle()
             return
-        while self._held > _HELD_AT_MOST:
-            self._room = anyio.Event()
-            await self._room.wait()
         self._admit(record.source, found, ack, rate, record.received_at)
 
     def reopen(self, row: WholeRow) -> None:
@@ -108,7 +95,7 @@ class RowIngest:
             self._counters["kept"].inc()
             self._ledger.received(row.app, source)
             size = len(row.content) + _OVERHEAD
-            self._held += size
+            self.in_hand_bytes += size
             share = Ack(partial(self._let_go, ack.share(), size), part_of=ack)
             self._in_flight.add(WholeRow(row.app, source, (share,), received_at, probability, row))
         ack.settle()  # the delivery's own share; each row holds another
@@ -124,10 +111,8 @@ class RowIngest:
             self._ledger.passed(batch.app, batch.source, TraceOutcome.INVALID, batch.invalid)
 
     def _let_go(self, ack: Ack, size: int) -> None:
-        self._held -= size
+        self.in_hand_bytes -= size
         ack.settle()
-        if self._held <= _HELD_AT_MOST:
-            self._room.set()
 
 
 def _key(row: Row) -> bytes:

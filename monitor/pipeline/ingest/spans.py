@@ -90,6 +90,16 @@ class SpanIngest:
         rejected = found.counts.get("invalid", 0)
         return Accepted(rejected, found.fault if rejected else "")
 
+    @property
+    def in_hand_bytes(self) -> int:
+        """Memory of the complete traces that have not ended, in bytes."""
+        return self._assembly.in_hand_bytes
+
+    @property
+    def full(self) -> str:
+        """Why no more spans can be taken now; empty if they can."""
+        return "open traces use nearly all of their memory limit" if self._assembly.full else ""
+
     def take_up(self, record: SpoolRecord, ack: Ack, *, expired: bool) -> None:
         """Take up a delivery that the previous process left. Raises `InvalidData` where it is not what was written."""
         if record.signal == "cases" or record.signal == "feedback":  # noqa: PLR1714 - as the type checker follows it

@@ -34,6 +34,7 @@ async def open_spool(
     keep: float,
     retain: float = 0.0,
     erase: bool = False,
+    waiting_at_most: int = 64 * 1024**2,
     clock: Clock,
     metrics: Metrics,
     events: Events,
@@ -47,6 +48,7 @@ async def open_spool(
         at_most: bytes on the disk.
         keep: seconds after which a record is too old to be processed at replay.
         retain: seconds for which processed deliveries are kept beside it, see `retained.py`.
+        waiting_at_most: bytes that may wait in memory for their commit.
         erase: overwrite processed records on the disk, at the cost of another write.
 
     Raises `ConfigError` where the path can never work.
@@ -55,7 +57,16 @@ async def open_spool(
     store = SpoolDatabase(
         path, at_most=at_most, keep=keep, retain=retain, erase=erase, clock=clock, metrics=metrics, events=events
     )
-    spool = Spool(store, thread, at_most=at_most, keep=keep, clock=clock, metrics=metrics, events=events)
+    spool = Spool(
+        store,
+        thread,
+        at_most=at_most,
+        keep=keep,
+        waiting_at_most=waiting_at_most,
+        clock=clock,
+        metrics=metrics,
+        events=events,
+    )
     try:
         async with spool.running():
             yield spool

@@ -29,9 +29,6 @@ from monitor.telemetry.metrics import Metrics
 _OVERHEAD = 256
 """Bytes of a record beside its payload."""
 
-_WAITING_AT_MOST = 64 * 1024 * 1024
-"""Bytes of records that may wait in memory for their commit: a disk that hangs must not fill the memory."""
-
 _COMMIT_BYTES = 8 * 1024 * 1024
 _DELETES, _DELETES_IN_TROUBLE = 512, 16
 """Deletions in one commit; few while the disk is full: a small commit may succeed, and makes room for the next."""
@@ -62,7 +59,10 @@ class _WaitingWrite:
 
 
 class Spool:
-    """The durable queue, made by `open_spool`. Use it, and its acks, on the event loop that made it."""
+    """The durable queue, made by `open_spool`. Use it, and its acks, on the event loop that made it.
+
+    `waiting_at_most` bounds the bytes that wait in memory for their commit: a disk that hangs must not fill the memory.
+    """
 
     def __init__(
         self,
@@ -71,10 +71,12 @@ class Spool:
         *,
         at_most: int,
         keep: float,
+        waiting_at_most: int,
         clock: Clock,
         metrics: Metrics,
         events: Events,
     ) -> None:
+        self._waiting_at_most = waiting_at_most
         self._store = store
         self._thread = thread
         self._at_most = at_most
@@ -115,7 +117,7 @@ class Spool:
             self._refuse(f"the spool is full: {self._room.used} of {self._at_most} bytes")
         if not self._room.disk_has_room:
             self._refuse("the disk that the spool is on is nearly full")
-        if self._waiting_bytes + size > _WAITING_AT_MOST:
+        if self._waiting_bytes + size > self._waiting_at_most and self._waiting_bytes:
             self._refuse(f"{self._waiting_bytes} bytes are waiting for the disk")
         waiting = _WaitingWrite(record, size, self._loop.create_future())
         self._appends.append(waiting)

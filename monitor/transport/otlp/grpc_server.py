@@ -141,6 +141,7 @@ class _Export:
     async def call(self, _messages: Any, context: Any) -> bytes:
         reception = self._reception
         try:
+            reception.check_room()
             message = await self._message(context)
             # gRPC inflates by itself: these are the bytes after decompression, the only ones that it shows.
             reception.received_bytes.inc(len(message))

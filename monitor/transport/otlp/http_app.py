@@ -39,10 +39,14 @@ class PostedBody(NamedTuple):
 
 
 class Route(NamedTuple):
-    """One path: the content types that it accepts, and the function that answers a delivery."""
+    """One path: the content types that it accepts, and the function that answers a delivery.
+
+    `bulk`: deliveries are refused, before they are read, while the pipeline has no room.
+    """
 
     types: Mapping[bytes, Encoding]
     take: Callable[[PostedBody], Awaitable[bytes]]
+    bulk: bool = True
 
 
 def export(reception: Reception, signal: Signal) -> Route:
@@ -114,10 +118,12 @@ class HttpApp:
             taken = b" or ".join(route.types).decode()
             raise Refusal(415, "INVALID_ARGUMENT", f"the content type must be {taken}")
         compressed = _is_compressed(headers)
+        if route.bulk:
+            self._reception.check_room()
         content = await body.read(lease)
         self._reception.received_bytes.inc(len(content))
         if compressed:
-            content = limits.inflate(content, self._reception.options.max_body_bytes)
+            content = await self._reception.inflate(content, lease)
         return await route.take(PostedBody(content, encoding, scope.get("query_string", b""), lease))
 
     def _route(self, method: str, path: str) -> Route:
@@ -169,6 +175,7 @@ class _Body:
         """Read the whole body. Raises `TooLarge`, and `Overloaded` where there is no room for it."""
         if self._declared is not None and self._declared > self._limit:
             raise TooLarge(f"the body has {self._declared} bytes; the limit is {self._limit}")
+        lease.expect(self._declared or 0)
         content = bytearray()
         while not self._complete:
             content += await self._next()

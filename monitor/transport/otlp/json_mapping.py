@@ -41,7 +41,9 @@ _OUTLINE: dict[Signal, tuple[tuple[str, str], ...]] = {
 }
 _ID_BYTES = {"trace_id": 16, "span_id": 8, "parent_span_id": 8}
 # A string without an end is one match, too: otherwise each of its escaped quotes would be tried as a beginning.
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?\Z)', re.DOTALL)
+_PIECE = 64 * 1024
+_BACKSLASH = ord("\\")
 
 _Converter: TypeAlias = Callable[[Any], Any]
 
@@ -132,7 +134,21 @@ def _more_values_than(limit: int, body: bytes) -> bool:
     def marks(text: bytes) -> int:
         return text.count(b",") + text.count(b"{") + text.count(b"[")
 
-    return len(body) > limit and marks(body) > limit and marks(_STRING.sub(b"", body)) > limit
+    if len(body) <= limit or marks(body) <= limit:
+        return False
+    found, within_string, start = 0, False, 0
+    while start < len(body):  # in pieces: one call for all of it would hold up the other threads
+        end = min(start + _PIECE, len(body))
+        if body[end - 1] == _BACKSLASH:  # an escape is not cut in two: on to what follows the last backslash
+            end = min(len(body) - len(body[end:].lstrip(b"\\")) + 1, len(body))
+        text = b'"' + body[start:end] if within_string else body[start:end]
+        outside, strings = _STRING.subn(rb"\1", text)
+        found += marks(outside)
+        if found > limit:
+            return True
+        within_string = strings > outside.count(b'"')  # the last one has no end here
+        start = end
+    return False
 
 
 def _longest_level(signal: Signal, data: Any) -> int:

@@ -21,6 +21,9 @@ MAX_MEMBERS = 10_000
 """Most attributes, events and links of one span together, and most attributes of a log record, resource or scope. SDKs
 stop at 128 each."""
 
+MAX_REQUEST_MEMBERS = 300_000
+"""Most attributes, events and links of all spans of one request: ten thousand spans with thirty each."""
+
 _MAX_GZIP_MEMBERS = 1024
 _GZIP = 31  # wbits of zlib: a gzip header and trailer, the largest window
 _PIECE = 65_536
@@ -29,6 +32,11 @@ _SPLITTABLE = 256 * 1024  # cutting so few bytes takes at most 10 MB, even when 
 _ENVELOPES = 6  # fields around each span, were every span in a resource and scope of its own
 _VARINT, _LENGTH_DELIMITED = 0, 2
 _FIXED_LENGTHS = {1: 8, 5: 4}
+
+
+def inflated_size(body: bytes) -> int:
+    """Return the size that a gzip stream gives for its last member, with which it must end; it may be a lie."""
+    return int.from_bytes(body[-4:], "little")
 
 
 def inflate(body: bytes, limit: int) -> bytes:
@@ -40,7 +48,7 @@ def inflate(body: bytes, limit: int) -> bytes:
     try:
         stream = isal_zlib.decompressobj(_GZIP)
         # The stream ends with the size of its last member, true or not: room of that size spares growing step by step.
-        content = stream.decompress(body, min(int.from_bytes(body[-4:], "little"), limit) + 1)
+        content = stream.decompress(body, min(inflated_size(body), limit) + 1)
         if stream.unconsumed_tail and len(content) <= limit:
             content += stream.decompress(stream.unconsumed_tail, limit + 1 - len(content))
         if len(content) > limit:
@@ -91,10 +99,12 @@ def without_oversized(
     """Remove items of more than `max_bytes` bytes or `MAX_MEMBERS` members; return groups and number removed.
 
     Of a resource or scope with more than `max_resource_bytes` bytes or `MAX_MEMBERS` members, all items are removed.
+    Raises `TooLarge` where those that remain have more than `MAX_REQUEST_MEMBERS` members together.
     """
     longest = max((len(item) for group in groups for item in group.items), default=0)
     widest = max((max(len(group.resource), len(group.scope)) for group in groups), default=0)
     if longest <= min(max_bytes, _SMALL_ITEM) and widest <= min(max_resource_bytes, _SMALL_ITEM):
+        _check_members(groups)
         return groups, 0
     kept = []
     resource, resource_fits = b"", True
@@ -103,7 +113,31 @@ def without_oversized(
             resource, resource_fits = group.resource, _fits(group.resource, max_resource_bytes)
         fits = resource_fits and _fits(group.scope, max_resource_bytes)
         kept.append(group._replace(items=[item for item in group.items if fits and _fits(item, max_bytes)]))
+    _check_members(kept)
     return kept, sum(len(group.items) for group in groups) - sum(len(group.items) for group in kept)
+
+
+def _check_members(groups: Sequence[EncodedGroup]) -> None:
+    """Raise `TooLarge` for too many members. They are walked through only where there are bytes that may be so many."""
+    items = [item for group in groups for item in group.items]
+    if sum(map(len, items)) <= 2 * MAX_REQUEST_MEMBERS:
+        return
+    if sum(item.count(tag) for item in items for tag in _MEMBER_TAGS) <= MAX_REQUEST_MEMBERS:
+        return
+    budget = _Budget(MAX_REQUEST_MEMBERS)
+    for item in items:
+        try:
+            for _ in _fields(item, 0, len(item), 0, budget):
+                pass
+        except TooLarge:
+            message = f"the request has more than {MAX_REQUEST_MEMBERS} attributes, events and links"
+            raise TooLarge(message) from None
+        except InvalidData:
+            continue  # undecodable: intake rejects and counts it
+
+
+_MEMBER_TAGS = [bytes([number << 3 | 2 | more]) for number in (6, 9, 11, 13) for more in (0, 0x80)]
+"""The first byte of an attribute (of a log record, of a span), event and link; a tag may be padded to more bytes."""
 
 
 def _fits(item: bytes, max_bytes: int) -> bool:
@@ -194,14 +228,18 @@ class InFlightRequests:
         """Open the account of one request; leaving its context closes it."""
         return Lease(self)
 
-    def _hold(self, more: int) -> None:
+    def _check(self, more: int, started: bool) -> None:
         if more > 0 and self.bytes + more > self._max_bytes:
             raise Overloaded(f"requests in progress use {self.bytes} of {self._max_bytes} bytes")
+        if not started and self.requests >= self._max_requests:
+            raise Overloaded(f"{self.requests} requests are in progress, the maximum")
+
+    def _hold(self, more: int) -> None:
+        self._check(more, started=True)
         self.bytes += more
 
     def _start(self) -> None:
-        if self.requests >= self._max_requests:
-            raise Overloaded(f"{self.requests} requests are in progress, the maximum")
+        self._check(0, started=False)
         self.requests += 1
 
 
@@ -215,9 +253,13 @@ class Lease:
         self._bytes = 0
         self._started = False
 
+    def expect(self, size: int) -> None:
+        """Raise `Overloaded` where there is no room for `size` bytes more, or for another request; holds nothing."""
+        self._in_flight._check(size, self._started)  # noqa: SLF001 - one thing in two classes
+
     def hold(self, size: int) -> None:
         """Set the bytes held by the request to `size` in all. Raises `Overloaded` where there is no room for them."""
-        self._in_flight._hold(size - self._bytes)  # noqa: SLF001 - one thing in two classes
+        self._in_flight._hold(size - self._bytes)  # noqa: SLF001
         self._bytes = size
 
     def start(self) -> None:

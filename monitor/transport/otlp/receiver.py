@@ -11,7 +11,8 @@ import asyncio
 import math
 import random
 from abc import ABC
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar
 
 import orjson
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -25,7 +26,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from pydantic import Field, model_validator
 
 from monitor.errors import InvalidData, MonitorError, Overloaded, TooLarge, Unauthenticated
-from monitor.model.span import Signal, SpanBatch
+from monitor.model.span import EncodedGroup, Signal, SpanBatch
 from monitor.quantities import Size
 from monitor.stages import Accepted, Intake, Runtime, Source
 from monitor.telemetry.events import Event
@@ -40,14 +41,18 @@ MAX_MESSAGE_BYTES = 1024
 
 _TYPE_URL = "type.googleapis.com/"
 _EVENT_EVERY = 10.0  # seconds between two log lines about refusals of the same kind
-_LARGE_JSON = 256 * 1024  # reading more JSON than this takes long enough to keep other senders waiting
+_LARGE = 256 * 1024  # to inflate, read or cut more bytes than this takes long enough to keep other senders waiting
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class OtlpReceiver(ListenerOptions, Source, ABC):
     """Options of an OTLP server. The protocol's ports are 4317 (gRPC) and 4318 (HTTP)."""
 
-    max_body_bytes: Size = Field(default=20 * 1024**2, gt=0)
-    """Maximum size of a request, compressed and decompressed. Larger ones are rejected permanently."""
+    max_body_bytes: Annotated[Size, Field(gt=0)] = Field(default_factory=lambda: 20 * 1024**2)
+    """Maximum size of a request, compressed and decompressed. Larger ones are rejected permanently. Default: 20 MiB, at
+    most `max_in_flight_bytes`."""
 
     max_spans: int = Field(default=10_000, gt=0)
     """Maximum spans or log records in one request. Requests with more are rejected permanently."""
@@ -59,8 +64,9 @@ class OtlpReceiver(ListenerOptions, Source, ABC):
     """Maximum encoded size of a resource or a scope. The spans or log records of larger ones are rejected and counted;
     the rest is kept."""
 
-    max_in_flight_bytes: Size = Field(default=64 * 1024**2, gt=0)
-    """Maximum bytes of all requests in work. Above it, senders are asked to retry."""
+    max_in_flight_bytes: Annotated[Size, Field(gt=0)] = Field(default_factory=lambda: 64 * 1024**2)
+    """Maximum bytes of all requests in work. Above it, senders are asked to retry. Default: its share of
+    `limits.memory`."""
 
     max_concurrent_requests: int = Field(default=512, gt=0)
     """Maximum requests in work at once. Above it, senders are asked to retry."""
@@ -90,6 +96,8 @@ class Reception:
         self._intake = intake
         self._runtime = runtime
         self._rng = random.Random()
+        self._turn = asyncio.Lock()
+        self._rest_until = 0.0
         self._requests = {code: metrics.requests.labels(name, code) for code in codes}
         self._too_large = {
             "traces": metrics.spans.labels(name, "too_large"),
@@ -97,6 +105,11 @@ class Reception:
         }
         self._quiet_until: dict[Event, float] = {}
         self._unsaid: dict[Event, int] = {}
+
+    def check_room(self) -> None:
+        """Raise `Overloaded` while the pipeline has no room: before a body is read."""
+        if why := self._runtime.health.refusing():
+            raise Overloaded(why)
 
     async def deliver(self, signal: Signal, body: bytes, lease: limits.Lease, *, as_json: bool = False) -> Accepted:
         """Hand the spans of one decompressed request to the intake.
@@ -107,11 +120,9 @@ class Reception:
         lease.start()
         lease.hold(len(body))
         if as_json:
-            body = await self._from_json(signal, body)
+            body = await self.in_turn(len(body), json_mapping.to_protobuf, signal, body, options.max_spans)
             lease.hold(len(body))
-        groups, oversized = limits.without_oversized(
-            limits.cut(body, options.max_spans), options.max_span_bytes, options.max_resource_bytes
-        )
+        groups, oversized = await self.in_turn(len(body), self._cut, body)
         if not oversized:
             return await self._intake.accept(SpanBatch(self._name, signal, groups))
         why = (
@@ -126,10 +137,36 @@ class Reception:
         reasons = "; ".join(filter(None, (accepted.message, why)))
         return Accepted(accepted.rejected + oversized, reasons)
 
-    async def _from_json(self, signal: Signal, body: bytes) -> bytes:
-        if len(body) < _LARGE_JSON:
-            return json_mapping.to_protobuf(signal, body, self.options.max_spans)
-        return await asyncio.to_thread(json_mapping.to_protobuf, signal, body, self.options.max_spans)
+    async def inflate(self, body: bytes, lease: limits.Lease) -> bytes:
+        """Inflate a body. Raises `TooLarge`, `InvalidData`, and `Overloaded` before it inflates what has no room."""
+        limit, size = self.options.max_body_bytes, limits.inflated_size(body)
+        if size > limit:
+            raise TooLarge(f"the decompressed body exceeds {limit} bytes")
+        lease.expect(size - len(body))
+        return await self.in_turn(size, limits.inflate, body, limit)
+
+    async def in_turn(self, size: int, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Do `work` on `size` bytes: at once if they are few, else in a thread, one after the other.
+
+        After work that ended in a refusal there is a rest as long as it took: bombs get half of the time at most.
+        """
+        if size <= _LARGE:
+            return work(*args, **options)
+        clock = self._runtime.clock
+        async with self._turn:
+            await asyncio.sleep(max(0.0, self._rest_until - clock.monotonic()))
+            began = clock.monotonic()
+            try:
+                return await asyncio.to_thread(work, *args, **options)
+            except InvalidData:
+                self._rest_until = 2 * clock.monotonic() - began
+                raise
+
+    def _cut(self, body: bytes) -> tuple[Sequence[EncodedGroup], int]:
+        options = self.options
+        return limits.without_oversized(
+            limits.cut(body, options.max_spans), options.max_span_bytes, options.max_resource_bytes
+        )
 
     def refused(self, error: Exception) -> Refusal:
         """Return the answer to `error` and log it: refusals every ten seconds per kind, internal errors always."""

@@ -14,7 +14,6 @@ from monitor.clock import ManualClock
 from monitor.errors import Overloaded
 from monitor.extraction import rows
 from monitor.model.row import RowBatch
-from monitor.pipeline.ingest import rows as rows_module
 from monitor.pipeline.ledger import TraceOutcome
 from monitor.storage.spool import SpoolRecord
 from tests.support.ingest import ingest, spans
@@ -169,9 +168,8 @@ async def test_rows_that_cannot_be_read_are_counted_under_the_app_of_their_sende
         assert at.balanced() == 4
 
 
-async def test_too_many_bytes_of_rows_in_hand_are_refused_until_some_have_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr(rows_module, "_HELD_AT_MOST", 50_000)
-    async with ingest(tmp_path) as at:
+async def test_too_many_bytes_of_rows_in_hand_are_refused_until_some_have_ended(tmp_path):
+    async with ingest(tmp_path, in_hand_limit=50_000) as at:
         await at.intake.accept(batch("a", context="x" * 60_000))
         with pytest.raises(Overloaded, match="evaluation is behind: 6"):
             await at.intake.accept(batch("b"))
@@ -179,12 +177,11 @@ async def test_too_many_bytes_of_rows_in_hand_are_refused_until_some_have_ended(
         await at.intake.accept(batch("b"))
 
 
-async def test_taking_up_waits_while_too_many_bytes_are_in_hand(tmp_path, monkeypatch):
+async def test_taking_up_waits_while_too_many_bytes_are_in_hand(tmp_path):
     async with ingest(tmp_path) as at:
         for name in "abc":
             await at.intake.accept(batch(name, context=name * 30_000))
-    monkeypatch.setattr(rows_module, "_HELD_AT_MOST", 50_000)
-    async with ingest(tmp_path) as at:
+    async with ingest(tmp_path, in_hand_limit=50_000) as at:
         taking_up = asyncio.create_task(at.intake.recover())
         async with asyncio.timeout(10):
             while len(at.rows) < 2:  # noqa: ASYNC110 - nothing tells of it

@@ -9,6 +9,8 @@ from monitor.clock import ManualClock
 from monitor.errors import Overloaded
 from monitor.extraction.feedback import telemetry
 from monitor.model.span import SpanBatch
+from monitor.pipeline.assembly import AssemblySettings
+from monitor.pipeline.assembly.traces import Assembly
 from monitor.transport.otlp import wire
 from tests.support.ingest import ingest, records, spans, trace_id
 from tests.support.runtime import total
@@ -171,3 +173,39 @@ async def test_what_can_never_be_decoded_is_refused_at_the_door_and_the_rest_is_
         assert part in accepted.message
         assert made.assembly.open_traces == 1
         made.balanced()
+
+
+async def test_complete_traces_in_hand_count_until_their_acks_are_settled(tmp_path):
+    async with ingest(tmp_path, in_hand_limit=1_000) as at:
+        await at.intake.accept(spans(trace_id(1)))
+        assert at.intake.refusing() == ""
+        (closed,) = at.closed()
+        assert "bytes of complete requests wait" in at.intake.refusing()
+        with pytest.raises(Overloaded, match="evaluation is behind"):
+            await at.intake.accept(spans(trace_id(2)))
+        for ack in closed.acks:
+            ack.settle()
+        assert at.assembly.in_hand_bytes == 0
+        await at.intake.accept(spans(trace_id(2)))
+
+
+async def test_short_memory_refuses_spans(tmp_path):
+    async with ingest(tmp_path) as at:
+        at.health.short_of_memory = "memory: 9 bytes of 10 are in use"
+        with pytest.raises(Overloaded, match="memory"):
+            await at.intake.accept(spans(trace_id(1)))
+        at.health.short_of_memory = ""
+        await at.intake.accept(spans(trace_id(1)))
+
+
+async def test_open_traces_that_nearly_fill_their_memory_refuse_new_spans(tmp_path):
+    async with ingest(tmp_path) as at:
+        at.assembly = at.intake._spans._assembly = Assembly(AssemblySettings(max_open_bytes=1_000_000))
+        taken = 0
+        while not at.intake.refusing():
+            taken += 1
+            await at.intake.accept(spans(trace_id(taken)))
+        assert taken > 200
+        assert at.assembly.open_traces == taken, "small traces are not closed early"
+        with pytest.raises(Overloaded, match="open traces use nearly all"):
+            await at.intake.accept(spans(trace_id(taken + 1)))

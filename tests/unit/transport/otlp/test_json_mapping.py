@@ -361,10 +361,11 @@ def marks_outside_strings(text: bytes) -> int:
     return found
 
 
-@given(st.text(alphabet='",\\{[a\n', max_size=40).map(str.encode))
-def test_values_are_counted_outside_strings_whether_the_last_one_ends_or_not(text: bytes) -> None:
+@given(st.text(alphabet='",\\{[a\n', max_size=40).map(str.encode), st.integers(1, 50))
+def test_values_are_counted_outside_strings_whether_the_last_one_ends_or_not(text: bytes, piece: int) -> None:
     outside = marks_outside_strings(text)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_mapping, "_PIECE", piece)  # it is read in pieces
         patch.setattr(json_mapping, "MAX_VALUES", outside)
         json_mapping.check_values(text)
         if outside:

@@ -145,6 +145,16 @@ def test_the_items_of_an_oversized_resource_or_scope_are_left_out_and_counted() 
     assert limits.without_oversized([EncodedGroup(long, long, [b"a"])], 10, 1_000_000)[1] == 0
 
 
+@pytest.mark.parametrize("attribute", [b"\x4a\x00", b"\xca\x00\x00"])
+def test_a_request_with_too_many_attributes_over_all_its_spans_is_refused(attribute: bytes) -> None:
+    spans = [attribute * 5_000] * 100
+    with pytest.raises(TooLarge, match="more than 300000 attributes, events and links"):
+        limits.without_oversized([EncodedGroup(b"", b"", spans)], 100_000, 10)
+    assert limits.without_oversized([EncodedGroup(b"", b"", spans[:50])], 100_000, 10)[1] == 0
+    text = length_delimited(9, length_delimited(2, length_delimited(1, b"J" * 15_000)))
+    assert limits.without_oversized([EncodedGroup(b"", b"", [text] * 100)], 100_000, 10)[1] == 0
+
+
 def test_a_resource_of_nine_million_attributes_is_refused_without_a_walk_through_them() -> None:
     """It is longer than any resource may be: its attributes are never looked at."""
     huge = memoryview(bytes(19_000_000))

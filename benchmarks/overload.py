@@ -1,0 +1,462 @@
+"""What overload does to the monitor: ten times the load it can take under a memory limit, and bombs beside a sender.
+
+    python -m benchmarks.overload [--quick] [--memory 512MiB] [--only overload|bombs]
+
+The monitor runs with its defaults (with `--quick`, it waits 1 s instead of 10 s for more spans of a trace) and
+`limits.memory`, in a memory control group of that size where this machine lets us make one (else its resident memory is
+only watched). *Capacity* is how many traces a second end while a few senders keep it saturated; then ten times that
+load is offered without any retry, as thousands of exporters would. Goodput is how many traces a second end then. A
+refusal is correct if it is 503 with `Retry-After` of one or two seconds and a `google.rpc.Status`. In the second table
+one sender exports ten times a second, alone and beside four that send a bomb back to back. Only Linux (it reads /proc).
+Senders and monitor share the machine's cores, so figures are those of this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import gzip
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from google.rpc.status_pb2 import Status
+from prometheus_client.parser import text_string_to_metric_families
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.ingest import _bodies, free_port, get, wait_for
+from monitor.quantities import parse_size
+from tests.support.monitor import assert_balanced
+from tests.support.otlp import length_delimited
+
+_MIB = 1024**2
+_SPANS = 60
+"""Spans of a request: ten traces of six."""
+
+_TRACES = 10
+_SENDERS = 48
+_RESPONSE = re.compile(rb"HTTP/1\.1 (\d+)")
+
+
+@dataclass
+class Answers:
+    """What came back: seconds by status, and how many refusals were not as they should be."""
+
+    seconds: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    wrong: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def number(self) -> int:
+        """Return the number of answers."""
+        return sum(map(len, self.seconds.values()))
+
+    def p99(self, *statuses: int) -> float:
+        """Return the 99th percentile in seconds over these statuses, by default over all; nan if there are none."""
+        chosen = statuses or tuple(self.seconds)
+        found = sorted(one for status in chosen for one in self.seconds.get(status, ()))
+        return found[min(len(found) - 1, int(len(found) * 0.99))] if found else float("nan")
+
+
+class Exports:
+    """Export requests without end, each with trace ids of its own."""
+
+    def __init__(self) -> None:
+        (self._body,) = _bodies(_SPANS, _SPANS, compressed=False)
+        self._ids = sorted(set(re.findall(rb"\x0a\x10(.{16})\x12\x08", self._body, re.DOTALL)))
+        if len(self._ids) != _TRACES:
+            raise RuntimeError("the request is not as it was thought to be")
+
+    def next(self) -> bytes:
+        """Return another request."""
+        body = self._body
+        for one in self._ids:
+            body = body.replace(one, os.urandom(16))
+        return body
+
+
+class Connection:
+    """One connection of a sender, which it opens again when it is closed."""
+
+    def __init__(self, port: int, answers: Answers) -> None:
+        self._port = port
+        self._answers = answers
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def post(self, body: bytes, kind: str = "application/x-protobuf", *, gzipped: bool = False) -> int:
+        """Send a request and note the answer; returns its status, 0 if the connection broke."""
+        began = time.monotonic()
+        try:
+            status, headers, content = await self._exchange(body, kind, gzipped=gzipped)
+        except (OSError, asyncio.IncompleteReadError):
+            self.close()
+            self._answers.wrong["connection broken"] += 1
+            return 0
+        self._answers.seconds[status].append(time.monotonic() - began)
+        if status == 503:
+            self._check(headers, content, kind)
+        if b"connection: close" in headers:
+            self.close()
+        return status
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._streams is not None:
+            self._streams[1].close()
+        self._streams = None
+
+    async def _exchange(self, body: bytes, kind: str, *, gzipped: bool) -> tuple[int, bytes, bytes]:
+        if self._streams is None:
+            self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer = self._streams
+        encoding = "Content-Encoding: gzip\r\n" if gzipped else ""
+        writer.write(
+            f"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n{encoding}"
+            f"Content-Length: {len(body)}\r\n\r\n".encode()
+            + body
+        )
+        headers = (await reader.readuntil(b"\r\n\r\n")).lower()
+        found = _RESPONSE.match(headers.upper())
+        length = re.search(rb"content-length: (\d+)", headers)
+        content = await reader.readexactly(int(length[1])) if length else b""
+        return int(found[1]) if found else 0, headers, content
+
+    def _check(self, headers: bytes, content: bytes, kind: str) -> None:
+        wait = re.search(rb"retry-after: (\d+)", headers)
+        if wait is None or int(wait[1]) not in (1, 2):
+            self._answers.wrong["no Retry-After of 1 or 2 s"] += 1
+        if kind == "application/x-protobuf":
+            try:
+                Status.FromString(content)
+            except Exception:  # noqa: BLE001 - whatever it is, it is not what it should be
+                self._answers.wrong["no google.rpc.Status"] += 1
+
+
+class ControlGroup:
+    """A memory control group of our own; `made` is False where the machine allows none."""
+
+    def __init__(self, limit: int) -> None:
+        self.made = False
+        self._path = Path()
+        for parent, name in ((self._own(1), "memory.limit_in_bytes"), (self._own(2), "memory.max")):
+            if parent is None:
+                continue
+            self._path = parent / f"rag-monitor-overload-{os.getpid()}"
+            with contextlib.suppress(OSError):
+                self._path.mkdir()
+                (self._path / name).write_text(str(limit))
+                self.made = True
+                return
+
+    @staticmethod
+    def _own(version: int) -> Path | None:
+        top = Path("/sys/fs/cgroup")
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            number, controllers, path = line.split(":", 2)
+            if version == 1 and "memory" in controllers.split(","):
+                return top / "memory" / path.lstrip("/")
+            if version == 2 and number == "0" and (top / "cgroup.controllers").exists():
+                return top / path.lstrip("/")
+        return None
+
+    def around(self, command: list[str]) -> list[str]:
+        """Return the command that runs `command` in the group."""
+        if not self.made:
+            return command
+        return ["sh", "-c", f'echo $$ > {self._path}/cgroup.procs && exec "$@"', "sh", *command]
+
+    def remove(self) -> None:
+        """Remove the group; all its processes have ended."""
+        if self.made:
+            with contextlib.suppress(OSError):
+                self._path.rmdir()
+
+
+class Running:
+    """A monitor under the limit; its resident memory is looked at ten times a second."""
+
+    def __init__(self, memory: str, grace: str, folder: Path) -> None:
+        self.port, self.metrics = free_port(), free_port()
+        self.peak = 0
+        self._group = ControlGroup(parse_size(memory))
+        self.limited = self._group.made
+        config = folder / "overload.yaml"
+        config.write_text(
+            f"limits: {{memory: {memory}}}\nsources:\n- {{type: otlp_http, port: {self.port}}}\n"
+            f"- {{type: otlp_grpc, port: {free_port()}}}\n"
+            f"sinks: [{{type: prometheus, port: {self.metrics}}}]\nstorage: {{path: {folder}/state}}\n"
+            f"assembly: {{grace_period: {grace}}}\nalerts: []\nlog: {{level: ERROR}}\n"
+        )
+        command = [sys.executable, "-m", "monitor", "run", "-c", str(config)]
+        self.process = subprocess.Popen(self._group.around(command))
+        self._over = threading.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
+        wait_for(lambda: get(self.metrics, "/-/ready") == "ready\n", 60, "readiness")
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.1):
+            self.peak = max(self.peak, sum(_resident(one) for one in _family(self.process.pid)))
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self.process.poll() is None
+
+    def samples(self) -> dict[str, list[tuple[dict[str, str], float]]]:
+        """Return one scrape: all samples by name."""
+        found = defaultdict(list)
+        for family in text_string_to_metric_families(get(self.metrics, "/metrics")):
+            for sample in family.samples:
+                found[sample.name].append((sample.labels, sample.value))
+        return found
+
+    def ended(self) -> float:
+        """Return how many traces were read."""
+        return sum(value for labels, value in self.samples()["ragmonitor_traces_total"] if labels["outcome"] == "read")
+
+    def end(self) -> None:
+        """Stop it."""
+        self._over.set()
+        self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._group.remove()
+
+
+def _family(pid: int) -> list[int]:
+    found = [pid]
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def _resident(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
+
+
+@contextlib.contextmanager
+def running(memory: str, grace: str) -> Iterator[Running]:
+    """Run a monitor for as long as the context lasts."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Running(memory, grace, Path(folder))
+        try:
+            yield made
+        finally:
+            made.end()
+
+
+async def saturate(port: int, seconds: float) -> Answers:
+    """Send with a few senders that wait when they are asked to."""
+    answers, exports, until = Answers(), Exports(), time.monotonic() + seconds
+
+    async def sender() -> None:
+        connection = Connection(port, answers)
+        while time.monotonic() < until:
+            if await connection.post(exports.next()) != 200:
+                await asyncio.sleep(0.1)
+        connection.close()
+
+    await asyncio.gather(*(sender() for _ in range(4)))
+    return answers
+
+
+async def flood(port: int, rate: float, seconds: float) -> Answers:
+    """Offer `rate` requests a second, whatever is answered."""
+    answers, exports, began = Answers(), Exports(), time.monotonic()
+
+    async def sender(number: int) -> None:
+        connection, due = Connection(port, answers), began + number / rate
+        while due < began + seconds and time.monotonic() < began + seconds:
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            await connection.post(exports.next())
+            due += _SENDERS / rate
+        connection.close()
+
+    await asyncio.gather(*(sender(number) for number in range(_SENDERS)))
+    return answers
+
+
+async def recovered(port: int) -> float:
+    """Return the seconds until ten requests in a row, a tenth of a second apart, are accepted."""
+    began, in_a_row, first = time.monotonic(), 0, 0.0
+    connection, exports = Connection(port, Answers()), Exports()
+    while in_a_row < 10 and time.monotonic() < began + 120:
+        at = time.monotonic() - began
+        if await connection.post(exports.next()) == 200:
+            first = first if in_a_row else at
+            in_a_row += 1
+        else:
+            in_a_row = 0
+        await asyncio.sleep(0.1)
+    connection.close()
+    return first if in_a_row else float("inf")
+
+
+def overload(memory: str, grace: str, warm: float, seconds: float, console: Console) -> Table:
+    """Measure the first table."""
+    table = Table("", "reached", "aim", title="Ten times the load that it can take")
+    with running(memory, grace) as monitor:
+        asyncio.run(_in_loop(saturate(monitor.port, warm)))  # until it is full: what ends a second is its capacity
+        before, began = monitor.ended(), time.monotonic()
+        asyncio.run(_in_loop(saturate(monitor.port, warm)))
+        capacity = (monitor.ended() - before) / (time.monotonic() - began)
+        console.print(f"capacity: {capacity:.0f} traces/s", style="dim")
+        before, began = monitor.ended(), time.monotonic()
+        answers = asyncio.run(_answers(flood(monitor.port, 10 * capacity / _TRACES, seconds)))
+        took = time.monotonic() - began
+        goodput = (monitor.ended() - before) / took if monitor.alive else 0.0
+        recovery = asyncio.run(_seconds(recovered(monitor.port))) if monitor.alive else float("inf")
+        wait_for(lambda: not monitor.alive or _calm(monitor), 300, "the end of all traces")
+        assert_balanced(monitor.samples())
+        offered = answers.number * _TRACES / took
+        statuses = ", ".join(f"{status}: {len(found):,}" for status, found in sorted(answers.seconds.items()))
+        limited = "in a control group" if monitor.limited else "no control group here: watched only"
+        for name, reached, aim in (
+            ("capacity, traces/s", f"{capacity:.0f}", ""),
+            ("offered, traces/s (of capacity)", f"{offered:.0f} ({offered / capacity:.1f})", "10 times"),
+            ("answers", statuses, "200 and 503 only"),
+            (f"resident memory at most, MiB ({limited})", f"{monitor.peak / _MIB:.0f}", f"{memory}"),
+            ("goodput, share of capacity", f"{goodput / capacity:.2f}", "0.80"),
+            ("refusals that are not as they should be", str(dict(answers.wrong) or 0), "0"),
+            ("refusals, p99 ms", f"{answers.p99(503) * 1e3:.0f}", "250"),
+            ("recovery, s", f"{recovery:.1f}", "10"),
+            ("ledger", "balanced", "balanced"),
+        ):
+            table.add_row(name, reached, aim)
+    return table
+
+
+def _calm(monitor: Running) -> bool:
+    return sum(value for _, value in monitor.samples()["ragmonitor_traces_pending"]) == 0
+
+
+_SPAN = length_delimited(1, bytes(15) + b"\x01") + length_delimited(2, bytes(7) + b"\x01")
+
+
+def _request(*spans: bytes, resource: bytes = b"") -> bytes:
+    scoped = length_delimited(2, b"".join(length_delimited(2, span) for span in spans))
+    return length_delimited(1, (length_delimited(1, resource) if resource else b"") + scoped)
+
+
+def _json(body: bytes) -> tuple[bytes, str]:
+    return gzip.compress(body), "application/json"
+
+
+def _protobuf(body: bytes) -> tuple[bytes, str]:
+    return gzip.compress(body), "application/x-protobuf"
+
+
+_JSON_SPAN = (
+    b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"%032x","spanId":"%016x","name":"x","attributes":'
+    b'[{"key":"input.value","value":{"stringValue":"%s"}}]}]}]}]}'
+)
+BOMBS: dict[str, Callable[[], tuple[bytes, str]]] = {
+    "compression: 200 MB in 200 kB": lambda: _protobuf(bytes(200 * _MIB)),
+    "two million empty spans": lambda: _protobuf(length_delimited(1, length_delimited(2, b"\x12\x00" * 2_000_000))),
+    "a million attributes of a span": lambda: _protobuf(_request(_SPAN + b"\x4a\x00" * 1_000_000)),
+    "8,000 attributes of each of 1,200 spans": lambda: _protobuf(
+        _request(*[_SPAN + b"\x4a\x00" * 8_000 for _ in range(1_200)])
+    ),
+    "9.5 million attributes of a resource": lambda: _protobuf(_request(_SPAN, resource=b"\x0a\x00" * 9_500_000)),
+    "JSON: a string of 19 MB": lambda: _json(_JSON_SPAN % (1, 1, b"x" * 19_000_000)),
+    "JSON: escapes in a string without an end": lambda: _json(b"," * 1_000_001 + b'"' + b'\\"' * 9_000_000),
+    "JSON: ten million values": lambda: _json(b'{"odd":[' + b"0," * 9_000_000 + b"0]}"),
+}
+
+
+async def beside(port: int, bomb: tuple[bytes, str] | None, seconds: float) -> tuple[Answers, Answers]:
+    """Have one sender export ten times a second, beside four with a bomb if there is one."""
+    good, hostile, exports, until = Answers(), Answers(), Exports(), time.monotonic() + seconds
+
+    async def sender() -> None:
+        connection = Connection(port, good)
+        while time.monotonic() < until:
+            await connection.post(exports.next())
+            await asyncio.sleep(0.1)
+        connection.close()
+
+    async def bomber(body: bytes, kind: str) -> None:
+        connection = Connection(port, hostile)
+        while time.monotonic() < until:
+            await connection.post(body, kind, gzipped=True)
+        connection.close()
+
+    await asyncio.gather(sender(), *(bomber(*bomb) for _ in range(4) if bomb is not None))
+    return good, hostile
+
+
+def bombs(memory: str, seconds: float, console: Console) -> Table:
+    """Measure the second table."""
+    table = Table("beside", "p99 ms", "more than base", "aim", "accepted", "bombs answered", title="A good sender")
+    with running(memory, "1s") as monitor:
+        asyncio.run(_both(beside(monitor.port, None, 2.0)))  # warm
+        good, _ = asyncio.run(_both(beside(monitor.port, None, 2 * seconds)))
+        base = good.p99()
+        table.add_row("nothing", f"{base * 1e3:.0f}", "", "", _accepted(good), "")
+        for name, make in BOMBS.items():
+            good, hostile = asyncio.run(_both(beside(monitor.port, make(), seconds)))
+            answered = ", ".join(f"{status}: {len(found)}" for status, found in sorted(hostile.seconds.items()))
+            more = (good.p99() - base) * 1e3
+            table.add_row(name, f"{good.p99() * 1e3:.0f}", f"{more:.0f}", "50", _accepted(good), answered)
+            console.print(f"{name}: {more:.0f} ms more; resident at most {monitor.peak / _MIB:.0f} MiB", style="dim")
+        table.caption = f"resident memory at most {monitor.peak / _MIB:.0f} MiB of {memory}"
+        assert_balanced(monitor.samples())
+    return table
+
+
+def _accepted(good: Answers) -> str:
+    return f"{len(good.seconds.get(200, ()))} of {good.number}"
+
+
+async def _in_loop(work: Awaitable[object]) -> None:
+    await work
+
+
+async def _answers(work: Awaitable[Answers]) -> Answers:
+    return await work
+
+
+async def _seconds(work: Awaitable[float]) -> float:
+    return await work
+
+
+async def _both(work: Awaitable[tuple[Answers, Answers]]) -> tuple[Answers, Answers]:
+    return await work
+
+
+def main() -> None:
+    """Print the tables."""
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--quick", action="store_true", help="ten seconds of overload instead of two minutes")
+    ask.add_argument("--memory", default="512MiB", help="the memory limit")
+    ask.add_argument("--only", choices=("overload", "bombs"), help="one of the two tables")
+    options = ask.parse_args()
+    console = Console(width=140)
+    found = []
+    if options.only != "bombs":
+        grace, warm, seconds = ("1s", 6.0, 10.0) if options.quick else ("10s", 40.0, 120.0)
+        found.append(overload(options.memory, grace, warm, seconds, console))
+    if options.only != "overload":
+        found.append(bombs(options.memory, 4.0 if options.quick else 15.0, console))
+    for table in found:
+        console.print(table)
+
+
+if __name__ == "__main__":
+    main()

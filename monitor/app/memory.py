@@ -1,0 +1,107 @@
+"""Watches the memory of the process and its workers: near the limit, receivers refuse until it is down again."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+from monitor.stages import Runtime
+from monitor.telemetry.events import Event
+
+REFUSE_FROM: Final = 0.90
+"""Share of the limit from which receivers refuse: what is being worked on needs the rest."""
+
+ACCEPT_BELOW: Final = 0.85
+_RETURN_FROM: Final = 0.70
+_INTERVAL: Final = 0.2
+_RETURN_EVERY: Final = 2.0
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+class MemoryWatch:
+    """Compares resident memory with `limit`, in bytes, and says in `Health` while it is short.
+
+    `resident` measures it, and `give_back` returns memory that was freed to the system; it is called in a thread.
+    """
+
+    def __init__(
+        self,
+        limit: int,
+        runtime: Runtime,
+        *,
+        resident: Callable[[], int] | None = None,
+        give_back: Callable[[], None] | None = None,
+    ) -> None:
+        self._limit = limit
+        self._clock = runtime.clock
+        self._events = runtime.events
+        self._measure = resident if resident is not None else resident_bytes
+        self._give_back = give_back if give_back is not None else give_back_memory()
+        self._gave_back_at = float("-inf")
+        self._health = runtime.health
+        self._resident_gauge = runtime.metrics.memory_resident
+        self._refusing_gauge = runtime.metrics.memory_refusing
+        runtime.metrics.memory_limit.set(limit)
+
+    async def run(self) -> None:
+        """Look five times a second until cancelled."""
+        while True:
+            await self.look()
+            await anyio.sleep(_INTERVAL)
+
+    async def look(self) -> None:
+        """Measure once, and act on it."""
+        resident = self._measure()
+        now = self._clock.monotonic()
+        if resident > _RETURN_FROM * self._limit and now - self._gave_back_at >= _RETURN_EVERY:
+            self._gave_back_at = now
+            await anyio.to_thread.run_sync(self._give_back)
+            resident = self._measure()
+        self._resident_gauge.set(resident)
+        was_short = bool(self._health.short_of_memory)
+        short = resident > (ACCEPT_BELOW if was_short else REFUSE_FROM) * self._limit
+        if short and not was_short:
+            self._events.warning(
+                Event.MEMORY_SHORT, "memory is short: receivers refuse until it is free", resident=resident
+            )
+        self._health.short_of_memory = f"memory: {resident} of {self._limit} bytes are in use" if short else ""
+        self._refusing_gauge.set(short)
+
+
+def resident_bytes() -> int:
+    """Return the resident memory of this process and of the processes that it started."""
+    return sum(map(_resident, _processes()))
+
+
+def _processes() -> Iterator[int]:
+    own = os.getpid()
+    yield own
+    for task in Path(f"/proc/{own}/task").iterdir():
+        with contextlib.suppress(OSError):  # a thread that has ended
+            yield from map(int, (task / "children").read_text().split())
+
+
+def _resident(process: int) -> int:
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * _PAGE
+    except (OSError, IndexError):  # it has ended
+        return 0
+
+
+def give_back_memory() -> Callable[[], None]:
+    """Return the function with which the C library returns freed memory to the system; one that does nothing if none.
+
+    glibc keeps what is freed for the thread that used it: without this, a burst of large requests stays resident.
+    """
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):  # not glibc
+        return lambda: None
+    return lambda: trim(0)

@@ -1,0 +1,171 @@
+"""One memory limit, and the share of it that each part of the monitor may use.
+
+The table `SHARES` is the only place that divides memory; docs/reliability.md repeats it. What remains of the limit
+after the process itself, its worker processes and the judge's libraries is divided in sixteenths.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from monitor.config.model import Config
+from monitor.errors import ConfigError
+from monitor.quantities import format_size
+
+_MIB: Final = 1024**2
+PROCESS: Final = 112 * _MIB
+"""What the process itself takes: the interpreter, libraries, databases, series."""
+
+WORKER: Final = 80 * _MIB
+"""What a worker process takes, with a large trace in it."""
+
+JUDGE: Final = 200 * _MIB
+"""What the libraries take that call models."""
+
+_LEAST: Final = 64 * _MIB
+_MACHINE_SHARE: Final = 4
+_MOST_WITHOUT_CONTROL_GROUP: Final = 2 * 1024**3
+_PARTS: Final = 16
+
+
+class Share(NamedTuple):
+    """A part's share of the data memory in sixteenths.
+
+    What the part counts is in memory `copies` times, so its limit is the share divided by that.
+    """
+
+    sixteenths: int
+    copies: int
+    holds: str
+
+    def of(self, data: int) -> int:
+        """Return the limit of what the part counts, in bytes, where all parts together have `data` bytes."""
+        return data * self.sixteenths // _PARTS // self.copies
+
+
+SHARES: Final[dict[str, Share]] = {
+    "requests": Share(5, 3, "requests being received, inflated, cut into spans and copied to the spool"),
+    "open traces": Share(4, 1, "traces that are not complete yet, with their resources and scopes"),
+    "in hand": Share(
+        5, 2, "complete traces and rows until their last evaluation, with the cases in front of the judge"
+    ),
+    "closed traces": Share(1, 1, "which spans recently closed traces had"),
+    "caches": Share(
+        1, 1, "senders, decoded resources, delivered results, first draws: bounded by number or 8 MiB each"
+    ),
+}
+"""Every part that grows with what others send."""
+
+
+class MemoryPlan(NamedTuple):
+    """The limits of the parts, in bytes of what each counts. `requests` is that of all receivers together."""
+
+    limit: int
+    requests: int
+    open_traces: int
+    in_hand: int
+    closed_traces: int
+
+
+def plan(config: Config, machine: Path = Path("/")) -> MemoryPlan:
+    """Divide the memory limit. Raises `ConfigError` where the options for parts exceed it, or it is too small."""
+    asked = config.limits.memory
+    limit = auto_limit(machine) if asked == "auto" else int(asked)
+    taken = PROCESS + config.scoring.number * WORKER + (JUDGE if _calls_models(config) else 0)
+    data = limit - taken
+    if data < _LEAST:
+        if asked != "auto":
+            raise ConfigError(
+                f"limits.memory: {format_size(limit)} is too small: the monitor itself takes {format_size(taken)} as"
+                f" configured, and traces need at least {format_size(_LEAST)}"
+            )
+        data = _LEAST
+    shares = {name: share.of(data) for name, share in SHARES.items()}
+    chosen = dict(_chosen(config))
+    named = [name for name, size in chosen.items() if size > limit]
+    if named or sum(chosen.values()) > limit:
+        sizes = ", ".join(f"{name} {format_size(size)}" for name, size in chosen.items() if not named or name in named)
+        raise ConfigError(f"limits.memory: {format_size(limit)} is less than {sizes}: raise it, or leave these to it")
+    return MemoryPlan(limit, shares["requests"], shares["open traces"], shares["in hand"], shares["closed traces"])
+
+
+def within(config: Config, memory: MemoryPlan) -> Config:
+    """Return the configuration in which what is not set follows from the memory limit."""
+    assembly = config.assembly
+    update: dict[str, int] = {}
+    if "max_open_bytes" not in assembly.model_fields_set:
+        update["max_open_bytes"] = memory.open_traces
+    if "max_closed_bytes" not in assembly.model_fields_set:
+        update["max_closed_bytes"] = memory.closed_traces
+    if "max_trace_bytes" not in assembly.model_fields_set:
+        most = update.get("max_open_bytes", assembly.max_open_bytes)
+        update["max_trace_bytes"] = min(assembly.max_trace_bytes, most // 2)
+    receivers = sum(_BUFFER in type(source).model_fields for source in config.sources)
+    each = memory.requests // max(receivers, 1)
+    sources = []
+    for source in config.sources:
+        fields, given = type(source).model_fields, source.model_fields_set
+        changed: dict[str, int] = {}
+        if _BUFFER in fields and _BUFFER not in given:
+            body = getattr(source, _BODY, 0) if _BODY in given else 0
+            changed[_BUFFER] = max(each, body)
+            if _BODY in fields and _BODY not in given:
+                changed[_BODY] = min(getattr(source, _BODY), each)
+        sources.append(source.model_copy(update=changed))
+    return config.model_copy(
+        update={"assembly": assembly.model_copy(update=update), "sources": tuple(sources)},
+    )
+
+
+_BUFFER: Final = "max_in_flight_bytes"
+_BODY: Final = "max_body_bytes"
+
+
+def _chosen(config: Config) -> Iterator[tuple[str, int]]:
+    """Yield the options that set the memory of a part by hand."""
+    if "max_open_bytes" in config.assembly.model_fields_set:
+        yield "assembly.max_open_bytes", config.assembly.max_open_bytes
+    for index, source in enumerate(config.sources):
+        if _BUFFER in source.model_fields_set:
+            yield f"sources[{index}].{_BUFFER}", getattr(source, _BUFFER)
+
+
+def _calls_models(config: Config) -> bool:
+    return any(not settings.is_classifier for settings in config.judges_with_models.values())
+
+
+def auto_limit(machine: Path = Path("/")) -> int:
+    """Return the memory limit of this process's control group, else the share of the machine; bytes.
+
+    Version 1 and 2; of nested groups the narrowest counts. `machine` is the root of the file system.
+    """
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    found = [limit for limit in _group_limits(machine) if limit < whole]
+    return min(found) if found else min(whole // _MACHINE_SHARE, _MOST_WITHOUT_CONTROL_GROUP)
+
+
+def _group_limits(machine: Path) -> Iterator[int]:
+    mounted = machine / "sys/fs/cgroup"
+    try:
+        lines = (machine / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        number, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if "memory" in controllers.split(","):
+            top, name = mounted / "memory", "memory.limit_in_bytes"
+        elif number == "0":
+            top, name = mounted, "memory.max"
+        else:
+            continue
+        group = Path(path.lstrip("/"))
+        for one in (group, *group.parents):  # in a container, the group may be at the top, whatever its path says
+            if ".." in one.parts:
+                continue
+            try:
+                yield int((top / one / name).read_text())
+            except (OSError, ValueError):  # there is none, or `max`: no limit
+                continue

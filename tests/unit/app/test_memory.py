@@ -1,0 +1,58 @@
+"""Receivers refuse near the memory limit and until memory is free again; what is freed is given back to the system."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from monitor.app.memory import MemoryWatch, give_back_memory, resident_bytes
+from monitor.clock import ManualClock
+from tests.support.runtime import runtime, total
+from tests.support.tools import wait_until
+
+pytestmark = pytest.mark.anyio
+
+MIB = 1024**2
+
+
+async def test_receivers_refuse_from_ninety_percent_until_it_is_below_eighty_five():
+    lent, said = runtime(ManualClock()), []
+    used = iter([89, 91, 89, 86, 84, 89])
+    watch = MemoryWatch(100 * MIB, lent, resident=lambda: next(used) * MIB, give_back=lambda: None)
+    watch._gave_back_at = lent.clock.monotonic()
+    for _ in range(6):
+        await watch.look()
+        said.append(bool(lent.health.short_of_memory))
+        assert total(lent.metrics, "ragmonitor_memory_refusing") == said[-1]
+    assert said == [False, True, True, True, False, False]
+    assert total(lent.metrics, "ragmonitor_memory_limit_bytes") == 100 * MIB
+    assert total(lent.metrics, "ragmonitor_memory_resident_bytes") == 89 * MIB
+    assert total(lent.metrics, "ragmonitor_events_total", event="memory_short") == 1
+
+
+async def test_freed_memory_is_given_back_before_anything_is_refused():
+    lent = runtime(ManualClock())
+    used = [95 * MIB]
+
+    def give_back():
+        used[0] = 50 * MIB
+
+    watch = MemoryWatch(100 * MIB, lent, resident=lambda: used[0], give_back=give_back)
+    await watch.look()
+    assert lent.health.short_of_memory == ""
+
+
+def test_memory_of_started_processes_counts():
+    before = resident_bytes()
+    hold = "import sys; held = b'x' * 64_000_000; print(len(held), flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        wait_until(lambda: resident_bytes() - before > 60_000_000, 10, "the memory of the child")
+        child.communicate()
+
+
+def test_the_c_library_is_asked_to_give_back():
+    give_back_memory()()
