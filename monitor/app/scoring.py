@@ -20,14 +20,13 @@ from monitor.pipeline.feedback.boost import Agreement
 from monitor.pipeline.feedback.names import ExternalEvaluators
 from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.pipeline.live_evaluation import LiveEvaluation, Rechecks
-from monitor.pipeline.local_evaluation import LocalReader
+from monitor.pipeline.local_evaluation import LocalReader, ThisProcess, Workers
 from monitor.pipeline.metrics.results import ResultMetrics
 from monitor.pipeline.metrics.slices import SliceMetrics
 from monitor.pipeline.publish import Publisher
 from monitor.pipeline.sampling import CaseSampler
 from monitor.pipeline.scoring import Scorer
 from monitor.pipeline.severe import SevereCases
-from monitor.pipeline.workers import ThisProcess, Workers
 from monitor.pipeline.workers.pool import WorkerPool
 from monitor.statistics.session_products import SessionMemory
 

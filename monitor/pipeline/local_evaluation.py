@@ -1,16 +1,21 @@
 """Reads a complete request and runs the local evaluators on it: what is done with strangers' texts, in one place.
 
-Nothing here waits, counts or logs, so that it runs in a worker process (`workers/`) as well as in this one. What went
-wrong is part of what is returned.
+`LocalReader` never waits, counts or logs, so that it runs in a worker process (`workers/`) as well as in this one. What
+went wrong is part of what it returns. `Workers` are where it runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import anyio
+import anyio.to_thread
 
 from monitor.clock import Clock, SystemClock
 from monitor.errors import TooLarge
@@ -63,7 +68,8 @@ class ReadFault(NamedTuple):
 
 ReadResult: TypeAlias = RequestsRead | ReadFault
 
-_NOTHING = LocalCase()
+_NOTHING: Final = LocalCase()
+_LARGE: Final = 256 * 1024  # bytes of a request that is decoded in a thread, so that the receivers stay quick
 
 
 class LocalReader:
@@ -198,3 +204,59 @@ def described(error: BaseException) -> str:
         at = at.tb_next
     place = f" at {Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno}" if at is not None else ""
     return f"{type(error).__name__}{place}"
+
+
+Loss: TypeAlias = Literal["hung", "died"]
+
+Noted: TypeAlias = Callable[[], AbstractContextManager[None]]
+"""Makes the context in which a request is noted as being read: from when it is its turn until it is done."""
+
+
+class WorkerLost(Exception):  # noqa: N818 - it is lost, and it is no error of ours
+    """The worker that had the request has `hung` or `died`, `at` a line of code if that is known."""
+
+    def __init__(self, reason: Loss, at: str = "") -> None:
+        super().__init__(f"the worker has {reason}")
+        self.reason = reason
+        self.at = at
+
+
+class Workers(ABC):
+    """Reads requests and evaluates them locally, several at the same time."""
+
+    number: int = 0
+    """The number of processes; 0: this one."""
+
+    @abstractmethod
+    async def read(self, complete: Complete, noted: Noted) -> ReadResult:
+        """Read a trace or a row, with its local evaluation. Raises `WorkerLost`, and nothing else."""
+
+    @abstractmethod
+    async def evaluate(self, case: Case, evaluator: str, noted: Noted) -> LocalOutcome:
+        """Run one local evaluator, by its name, on a case as it was read. Raises `WorkerLost`, and nothing else."""
+
+    @abstractmethod
+    async def run(self, listening: anyio.Event) -> None:
+        """Keep the processes running until cancelled. They start when the sources are `listening`."""
+
+
+class ThisProcess(Workers):
+    """Reads in this process: small traces at once, all else in a thread."""
+
+    def __init__(self, reader: LocalReader) -> None:
+        self._reader = reader
+
+    async def read(self, complete: Complete, noted: Noted) -> ReadResult:
+        """See `Workers`."""
+        with noted():
+            if complete.size > _LARGE or self._reader.evaluates:
+                return await anyio.to_thread.run_sync(self._reader.read, complete)
+            return self._reader.read(complete)
+
+    async def evaluate(self, case: Case, evaluator: str, noted: Noted) -> LocalOutcome:
+        """See `Workers`."""
+        with noted():
+            return await anyio.to_thread.run_sync(self._reader.evaluate, case, evaluator)
+
+    async def run(self, listening: anyio.Event) -> None:
+        """See `Workers`: there are none."""

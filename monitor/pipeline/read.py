@@ -23,10 +23,9 @@ from monitor.pipeline.in_flight import InFlight, OpenRequest
 from monitor.pipeline.introspection import request_notes
 from monitor.pipeline.ledger import RequestOutcome, TraceOutcome
 from monitor.pipeline.live_evaluation import LiveEvaluation
-from monitor.pipeline.local_evaluation import LocalCase, LocalOutcome, RequestsRead
+from monitor.pipeline.local_evaluation import LocalCase, LocalOutcome, Loss, Noted, RequestsRead, WorkerLost, Workers
 from monitor.pipeline.privacy import PrivacyFilter
 from monitor.pipeline.traffic import TrafficRules
-from monitor.pipeline.workers import Loss, Noted, WorkerLost, Workers
 from monitor.stages import Runtime, SamplingDecision
 from monitor.storage.spool import MOST_LIVES, PoisonGuard
 from monitor.telemetry.events import Event

@@ -28,10 +28,10 @@ from monitor.pipeline.introspection.explain import OpenTrace
 from monitor.pipeline.introspection.request_notes import RequestNotes
 from monitor.pipeline.ledger import Ledger
 from monitor.pipeline.live_evaluation import LiveEvaluation
+from monitor.pipeline.local_evaluation import Workers
 from monitor.pipeline.privacy import PrivacyFilter
 from monitor.pipeline.read import Readers
 from monitor.pipeline.traffic import TrafficRules
-from monitor.pipeline.workers import Workers
 from monitor.stages import Convention, Runtime, Source, type_name
 from monitor.storage.request_log import Recorder
 from monitor.storage.spool import PoisonGuard, Spool

@@ -17,10 +17,9 @@ from monitor.model.ack import Ack
 from monitor.model.row import RowBatch
 from monitor.pipeline.assembly import AssemblySettings
 from monitor.pipeline.assembly.traces import Assembly
-from monitor.pipeline.local_evaluation import LocalReader
+from monitor.pipeline.local_evaluation import LocalReader, ThisProcess
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules, TrafficSettings
-from monitor.pipeline.workers import ThisProcess
 from monitor.stages import Source
 from monitor.storage.spool import open_spool
 from tests.support.evaluators import FakeJudge, JudgedEvaluator, configured, live

@@ -25,8 +25,15 @@ from monitor.clock import Clock
 from monitor.errors import ConfigError
 from monitor.model.case import Case
 from monitor.pipeline.complete import Complete
-from monitor.pipeline.local_evaluation import LocalOutcome, LocalReader, ReadResult, described
-from monitor.pipeline.workers import Noted, WorkerLost, Workers
+from monitor.pipeline.local_evaluation import (
+    LocalOutcome,
+    LocalReader,
+    Noted,
+    ReadResult,
+    WorkerLost,
+    Workers,
+    described,
+)
 from monitor.pipeline.workers.process import LENGTH, READY, SLOWER, Assignment, frame
 from monitor.stages import Runtime
 from monitor.telemetry.events import Event
