@@ -123,12 +123,15 @@ def test_limits_that_are_computed_on_a_board_are_those_of_the_estimate(watched: 
 
 def test_the_worst_state_is_that_of_the_alert_that_fires(watched: Watched) -> None:
     (state,) = (one for one in ASKED if (one.board, one.panel, one.ref) == ("overview", "Apps", "state"))
-    found = {
-        (one["metric"]["app"], one["metric"]["evaluator"]): float(one["value"][1])
-        for one in watched.query(as_asked(state))
-    }
-    assert found["shop", LOCAL[0]] == 4
-    assert found["shop", "relevance"] == 0, "it has no threshold"
+
+    def found() -> dict[tuple[str, str], float]:
+        return {
+            (one["metric"]["app"], one["metric"]["evaluator"]): float(one["value"][1])
+            for one in watched.query(as_asked(state))
+        }
+
+    wait_until(lambda: found()["shop", LOCAL[0]] == 4, 30, "the alert on the board")
+    assert found()["shop", "relevance"] == 0, "it has no threshold"
 
 
 def test_exemplars_of_the_dots_carry_trace_ids(watched: Watched) -> None:
