@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ def test_correct_answers_in_another_language_and_correct_refusals_raise_no_alert
         page = monitor.get("/")
         assert "No answer was scored: 60 skipped (the documents are in another language)." in page
         assert "Skipped since start: 40 (the answer only refuses)." in page
+        assert re.findall(r'data-name="(?:retrieved|no retrieval)">(\d+)\W', page) == ["100", "0"] * 3
         url = f"http://127.0.0.1:{monitor.metrics_port}"
         shown = " ".join(command("top", "--once", "--url", url).stdout.split())
         assert "overlap_groundedness skipped 100 % of german's answers since start" in shown

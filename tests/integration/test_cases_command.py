@@ -12,6 +12,7 @@ import pytest
 from monitor.model.case import trace_of
 from monitor.operations.offline.files import CaseFiles
 from tests.support.command import command
+from tests.support.otlp_spans import span
 from tests.support.traces import CAPTURES, SETUPS, captured_parts, expected
 
 
@@ -99,6 +100,45 @@ def test_otlp_json_is_read_too(tmp_path: Path) -> None:
     rows, notes, unreadable = run(tmp_path)
     assert [(row["request_id"], row["status"]) for row in rows] == [(span["traceId"], "content_missing")]
     assert (notes, unreadable) == ("", 0)
+
+
+def written(tmp_path: Path, *spans: dict[str, Any]) -> list[dict[str, Any]]:
+    """What `cases` prints of these spans of one trace, sent by an OpenInference instrumentation."""
+    scoped = {"scope": {"name": "openinference.instrumentation.own"}, "spans": spans}
+    (tmp_path / "001.json").write_text(json.dumps({"resourceSpans": [{"scopeSpans": [scoped]}]}))
+    return run(tmp_path)[0]
+
+
+TRACE = "5b8efff798038103d269b633813fc60c"
+EXCHANGES = [
+    ("How long is the warranty of a bike?", "The warranty of every bike is two years."),
+    ("What does a day with a cargo bike cost?", "A day with a cargo bike costs ten euros."),
+]
+
+
+def call(number: int, prompt: str, answer: str) -> dict[str, Any]:
+    message = {"llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": prompt}
+    return span(TRACE, number, {"openinference.span.kind": "LLM", **message, "output.value": answer}, parent=1)
+
+
+def test_each_exchange_of_a_batch_of_objects_is_a_request_with_its_part_of_the_tokens(tmp_path: Path) -> None:
+    inputs = json.dumps([{"question": question} for question, _ in EXCHANGES])
+    outputs = json.dumps([{"answer": answer} for _, answer in EXCHANGES])
+    batch = {"openinference.span.kind": "CHAIN", "input.value": inputs, "output.value": outputs}
+    calls = [call(number, *exchange) for number, exchange in enumerate(EXCHANGES, 2)]
+    rows = written(tmp_path, span(TRACE, 1, batch), *calls)
+    assert [(row["request"]["query"], row["response"]) for row in rows] == EXCHANGES
+    agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.usage.input_tokens": "21"}
+    rows = written(tmp_path, span(TRACE, 1, agent), *calls)
+    assert [row["usage"]["input_tokens"] for row in rows] == [11, 10]
+
+
+def test_a_check_that_is_shown_question_and_answer_is_not_the_answer(tmp_path: Path) -> None:
+    question, answer = EXCHANGES[0]
+    asks = f"Question: {question}\nAnswer: {answer}\nIs the answer grounded? Reply yes or no."
+    root = span(TRACE, 1, {"openinference.span.kind": "CHAIN"})
+    (row,) = written(tmp_path, root, call(2, question, answer), call(3, asks, "yes"))
+    assert (row["request"]["query"], row["response"]) == (question, answer)
 
 
 def test_other_files_of_a_folder_are_noted_and_harmless(tmp_path: Path) -> None:
