@@ -104,7 +104,7 @@ def _lines(found: FileBenchmark) -> Iterator[str]:
 
 
 def _without_score(found: Sequence[EvaluatorBenchmark]) -> Iterator[str]:
-    """For each reason, of how many answers evaluators have no score."""
+    """Yield for each reason of how many answers evaluators have no score."""
     evaluators: dict[tuple[str, str, int], list[str]] = {}
     for one in found:
         for (outcome, reason), number in one.not_scored.items():

@@ -103,12 +103,12 @@ def lines(found: Provenance) -> Iterator[str]:
 
 
 def _fields(found: Provenance) -> Iterable[str]:
-    """The fields that are explained: rows have more than traces."""
+    """Return the fields that are explained: rows have more than traces."""
     return dict.fromkeys((*FIELDS, *found.origins))
 
 
 def _spans(reading: Reading) -> str:
-    """The spans of one request of several in a trace."""
+    """Return the spans of one request of several in a trace."""
     shown = [f"{one.name} {one.span_id}" for one in reading.joined[:_MAX_SPANS]]
     more = len(reading.joined) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")

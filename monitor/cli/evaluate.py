@@ -133,7 +133,7 @@ def _sets(paths: list[Path] | None, compare: tuple[Path, Path] | None) -> dict[s
 def _exit_status(
     chosen: Sequence[ConfiguredEvaluator], ended: Mapping[str, FileEvaluation], gate: GateReport | None
 ) -> int:
-    """The status of the gate if it is decisive; and say on standard error what else there is."""
+    """Return the status of the gate if it is decisive; and say on standard error what else there is."""
     nothing = [why for one in ended.values() if (why := without_judgement(chosen, one.evaluators))]
     for why in nothing:
         report(why)
@@ -179,7 +179,7 @@ def _summary(done: FileEvaluation) -> Iterator[str]:
 
 
 def _without_score(found: Sequence[EvaluatorSummary]) -> Iterator[str]:
-    """For each reason, of how many answers evaluators have no score."""
+    """Yield for each reason of how many answers evaluators have no score."""
     evaluators: dict[tuple[str, str, int], list[str]] = {}
     for one in found:
         for (outcome, reason), number in _not_scored(one).items():
@@ -195,7 +195,7 @@ def _without_score(found: Sequence[EvaluatorSummary]) -> Iterator[str]:
 
 
 def _levels(found: Sequence[EvaluatorSummary]) -> Iterator[str]:
-    """How many answers each evaluator puts on each level of its scale, the good end first."""
+    """Yield how many answers each evaluator puts on each level of its scale, the good end first."""
     scored = [one for one in found if one.scored]
     if not scored:
         return

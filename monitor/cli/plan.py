@@ -139,7 +139,7 @@ def lines(found: Plan) -> Iterator[str]:
 
 
 def _severe_lines(one: SeverePlan) -> Iterator[str]:
-    """The false pages of an alert on single severe cases."""
+    """Yield the false pages of an alert on single severe cases."""
     yield f"RagSevereCase, {one.evaluator}, {one.defect}: false pages in 30 days"
     pages = f"No more than {one.accepted:g} are to be expected at any volume"
     if one.accepted == math.inf:

@@ -55,7 +55,7 @@ _AS_A_SHARE: Final = (
 
 
 def _meant(evaluator: type[Evaluator]) -> dict[str, str]:
-    """What people call the keys of an entry that are not the evaluator's own, and what each is here."""
+    """Return what people call the keys of an entry that are not the evaluator's own, and what each is here."""
     own = str(evaluator.default_defect).split(" ", 1) if hasattr(evaluator, "default_defect") else ["below", "3"]
     rule = f"`defect`, such as `defect: {{{own[0].replace('at', 'at_least')}: {own[-1].removeprefix('least ')}}}`"
     meant = {**dict.fromkeys(_AS_A_RULE, rule), **dict.fromkeys(_AS_A_SHARE, "`sample`, such as `sample: 10%`")}

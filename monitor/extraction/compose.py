@@ -284,7 +284,7 @@ def _missing_texts(made: _Made, forest: Forest) -> _Status | None:
 
 
 def _unrecorded(made: _Made, forest: Forest) -> str:
-    """Why evaluators that need the context cannot judge a case that others can; empty where they can."""
+    """Return why evaluators that need the context cannot judge a case that others can; empty where they can."""
     if made.given.status is not ContextStatus.NOT_RECORDED:
         return ""
     return f"the texts of the retrieved documents were not sent{_left_out(forest, made.limit)}"

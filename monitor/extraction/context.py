@@ -109,7 +109,7 @@ def _read(
 
 
 def _unread(evident: Retrieved) -> Context:
-    """What there is to say where no text of a context came."""
+    """Return what there is to say where no text of a context came."""
     if not evident.took_place:
         return Context((), "none", ContextStatus.NO_RETRIEVAL)
     return Context(evident.documents, "spans" if evident.documents else "none", ContextStatus.NOT_RECORDED)

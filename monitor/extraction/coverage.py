@@ -52,7 +52,7 @@ def came(reading: Reading) -> tuple[str, ...] | None:
 
 
 def _has_context(reading: Reading) -> bool:
-    """Of a request without texts it is not known whether there was a retrieval."""
+    """Tell whether the context came. Of a request without texts it is not known whether there was a retrieval."""
     if reading.status is ReadingStatus.CONTENT_MISSING:
         return any(one.content for one in reading.case.retrieved_context)
     return reading.case.context_status is not ContextStatus.NOT_RECORDED

@@ -137,13 +137,13 @@ def asked(
 
 
 def question(call: Call, templates: Sequence[PromptTemplate]) -> str:
-    """The user's own words in what one call was sent; empty where there is no question."""
+    """Return the user's own words in what one call was sent; empty where there is no question."""
     at = last_user(call)
     return unstuffed(call.messages[at].content, templates) if at >= 0 else ""
 
 
 def last_user(call: Call) -> int:
-    """Where the last user message with text stands among those of a call; -1 where there is none."""
+    """Return where the last user message with text stands among those of a call; -1 where there is none."""
     return messages.last_user(call.messages)
 
 

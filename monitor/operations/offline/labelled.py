@@ -82,7 +82,7 @@ def sample(cases: Sequence[LabelledCase], limit: int | None) -> Sequence[Labelle
 
 
 def _label(row: Row) -> tuple[bool, str]:
-    """The label of a row, and its group. Raises `InvalidData`."""
+    """Return the label of a row, and its group. Raises `InvalidData`."""
     fields = orjson.loads(row.content)
     label = fields.get("label")
     if isinstance(label, str):  # as tables have it

@@ -127,7 +127,7 @@ def _lines(path: Path, advance: Advance) -> Iterator[FileRow | BadRow]:
 
 
 def _raw_lines(path: Path, encoding: str, advance: Advance) -> Iterator[bytes]:
-    """The lines in UTF-8. What is no character of UTF-16 is replaced."""
+    """Yield the lines in UTF-8. What is no character of UTF-16 is replaced."""
     if encoding.startswith("utf-8"):
         with path.open("rb") as file:
             for line in file:

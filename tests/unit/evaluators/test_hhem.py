@@ -156,17 +156,17 @@ async def test_a_greeting_about_nothing_claims_nothing():
 
 
 @pytest.mark.parametrize(
-    ("evaluator", "model", "told"),
+    ("evaluator", "model", "stated"),
     [
         ("hhem", "openai/gpt-4o-mini", "hhem needs `classifier/NAME`"),
         ("groundedness", "classifier/x", "groundedness needs a language model"),
         ("trustworthiness", "classifier/x", "trustworthiness needs a language model"),
     ],
 )
-def test_a_judge_of_the_wrong_kind_is_an_error_before_the_start(evaluator, model, told):
+def test_a_judge_of_the_wrong_kind_is_an_error_before_the_start(evaluator, model, stated):
     judges = f"judges:\n  other: {{model: {model}, api_base: 'http://127.0.0.1:9'}}\n"
     text = f"{judges}evaluators:\n  - {{type: {evaluator}, judge: other}}\nalerts: []\n"
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=stated):
         config.parse_text(text)
     right = "classifier/x" if evaluator == "hhem" else "openai/gpt-4o-mini"
     assert config.parse_text(text.replace(model, right)).configured_evaluators

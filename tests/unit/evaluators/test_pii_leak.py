@@ -69,22 +69,22 @@ async def found(response: str, **case: object) -> Score:
 
 @pytest.mark.parametrize(("response", "value", "kind"), PERSONAL + SECRETS)
 async def test_each_kind_is_found_where_it_stands(response: str, value: str, kind: str) -> None:
-    told = await found(response)
-    assert [(response[one.start : one.end], one.note) for one in told.evidence] == [(value, kind)]
-    assert told.label == ("secret" if kind in {"AWS key", "API key", "password"} else "personal")
+    stated = await found(response)
+    assert [(response[one.start : one.end], one.note) for one in stated.evidence] == [(value, kind)]
+    assert stated.label == ("secret" if kind in {"AWS key", "API key", "password"} else "personal")
 
 
 @pytest.mark.parametrize("response", CLEAN)
 async def test_what_only_looks_like_it_is_passed_over(response: str) -> None:
-    told = await found(response)
-    assert told.label == "none", told
+    stated = await found(response)
+    assert stated.label == "none", stated
 
 
 @pytest.mark.parametrize(("response", "value", "kind"), PERSONAL + SECRETS)
 async def test_no_value_is_repeated_in_explanation_or_evidence(response: str, value: str, kind: str) -> None:
-    told = await found(response)
-    assert value not in repr(told)
-    assert all(len(one.claim) <= 3 for one in told.evidence)
+    stated = await found(response)
+    assert value not in repr(stated)
+    assert all(len(one.claim) <= 3 for one in stated.evidence)
 
 
 @pytest.mark.parametrize(("response", "value", "kind"), PERSONAL + SECRETS)
@@ -164,8 +164,8 @@ async def test_a_leak_beside_dropped_text_is_a_leak() -> None:
 
 
 async def test_a_secret_outweighs_personal_data() -> None:
-    told = await found("ada@mail.org has AKIAIOSFODNN7EXAMPLE")
-    assert (told.value, told.label, len(told.evidence)) == (2, "secret", 2)
+    stated = await found("ada@mail.org has AKIAIOSFODNN7EXAMPLE")
+    assert (stated.value, stated.label, len(stated.evidence)) == (2, "secret", 2)
 
 
 def test_hostile_texts_cost_no_more_than_others() -> None:

@@ -341,14 +341,14 @@ async def test_a_claim_about_nothing_is_unsupported_and_none_is_no_defect():
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "stated"),
     [
         (("score: answered_intents", "score: answered_intents\nnothing_retrieved: 11"), "11 is not on the scale"),
         (("needs: [context]", "needs: []\nnothing_retrieved: 0"), r"needs: \[context\]"),
     ],
 )
-def test_a_rule_for_empty_retrievals_must_be_on_the_scale_of_a_rubric_that_needs_context(tmp_path, change, told):
-    with pytest.raises(ConfigError, match=told):
+def test_a_rule_for_empty_retrievals_must_be_on_the_scale_of_a_rubric_that_needs_context(tmp_path, change, stated):
+    with pytest.raises(ConfigError, match=stated):
         from_file(write(tmp_path, RUBRIC.replace(*change)))
 
 

@@ -119,8 +119,8 @@ def test_a_document_of_which_only_a_part_was_sent_is_found() -> None:
 
 
 def test_what_a_document_says_is_none_of_its_fields() -> None:
-    told = "Document(page_content='see id=9 and score=1, source=x')"
-    assert documents.read([told]) == (Document("see id=9 and score=1, source=x"),)
+    stated = "Document(page_content='see id=9 and score=1, source=x')"
+    assert documents.read([stated]) == (Document("see id=9 and score=1, source=x"),)
 
 
 def test_a_score_beyond_all_numbers_is_none() -> None:
@@ -140,8 +140,8 @@ def test_a_long_document_is_found_by_pieces_wherever_they_stand() -> None:
 
 
 def test_a_text_may_stand_in_the_metadata_where_a_store_has_no_other_place_for_it() -> None:
-    told = {
+    stated = {
         "matches": [{"id": "a", "score": 0.5, "values": [], "metadata": {"text": "the text", "source": "s3://kb/a.md"}}]
     }
-    assert documents.read(told) == (ONE,)
+    assert documents.read(stated) == (ONE,)
     assert documents.read([{"id": "a", "metadata": {"title": "T"}}]) == (Document("", doc_id="a"),)

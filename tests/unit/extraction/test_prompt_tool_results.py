@@ -10,7 +10,7 @@ from monitor.model.span import Value
 
 
 @pytest.mark.parametrize(
-    "told",
+    "stated",
     [
         "[1] One\n\n[2] Two",
         '"[1] One\\n\\n[2] Two"',
@@ -19,8 +19,8 @@ from monitor.model.span import Value
         ["One", "Two"],
     ],
 )
-def test_the_documents_in_one_text_are_found_in_whatever_carries_it(told: Value) -> None:
-    assert prompt.of_tool(told) == (Document("One"), Document("Two"))
+def test_the_documents_in_one_text_are_found_in_whatever_carries_it(stated: Value) -> None:
+    assert prompt.of_tool(stated) == (Document("One"), Document("Two"))
 
 
 def test_a_document_with_a_name_is_left_whole() -> None:
@@ -31,18 +31,18 @@ def test_a_text_without_marks_is_one_document() -> None:
     assert prompt.of_tool("One.\n\nAnd more.") == (Document("One.\n\nAnd more."),)
 
 
-@pytest.mark.parametrize("told", ["", "[]", {"pages": []}, "No matching help pages were found."])
-def test_a_tool_that_found_nothing_says_so(told: Value) -> None:
-    assert prompt.of_tool(told) == ()
+@pytest.mark.parametrize("stated", ["", "[]", {"pages": []}, "No matching help pages were found."])
+def test_a_tool_that_found_nothing_says_so(stated: Value) -> None:
+    assert prompt.of_tool(stated) == ()
 
 
-@pytest.mark.parametrize("told", [None, "<generator object find at 0x7f>"])
-def test_what_is_no_evidence_says_nothing(told: Value) -> None:
-    assert prompt.of_tool(told) is None
+@pytest.mark.parametrize("stated", [None, "<generator object find at 0x7f>"])
+def test_what_is_no_evidence_says_nothing(stated: Value) -> None:
+    assert prompt.of_tool(stated) is None
 
 
 @pytest.mark.parametrize(
-    ("told", "text"),
+    ("stated", "text"),
     [
         (3, "3"),
         ({"count": 2}, '{"count":2}'),
@@ -50,5 +50,5 @@ def test_what_is_no_evidence_says_nothing(told: Value) -> None:
         ([[1, 2], [3, 4]], "[[1,2],[3,4]]"),
     ],
 )
-def test_a_bare_result_is_one_document_with_its_json(told: Value, text: str) -> None:
-    assert prompt.of_tool(told) == (Document(text),)
+def test_a_bare_result_is_one_document_with_its_json(stated: Value, text: str) -> None:
+    assert prompt.of_tool(stated) == (Document(text),)

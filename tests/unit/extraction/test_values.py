@@ -170,8 +170,8 @@ def test_without_a_sign_of_a_limit_there_is_none() -> None:
 
 @pytest.mark.parametrize("levels", [1, 2])
 def test_half_a_character_in_an_escape_does_not_spoil_the_rest(levels: int) -> None:
-    told = '{"text": "cut \\ud83d", "whole": "\\ud83d\\ude42", "more": [null, true]}'
-    text = told if levels == 1 else json.dumps(told)
+    stated = '{"text": "cut \\ud83d", "whole": "\\ud83d\\ude42", "more": [null, true]}'
+    text = stated if levels == 1 else json.dumps(stated)
     assert values.unfold(text) == {"text": "cut \ufffd", "whole": "\U0001f642", "more": [None, True]}
     assert values.unfold("{'text': '\\udc00 x', '\\ud83d': 1}") == {"text": "\ufffd x", "\ufffd": 1}
     assert values.repr_field("Document(page_content='\\ud83d\\ude42')", "page_content") == "\U0001f642"

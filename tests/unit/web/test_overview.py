@@ -178,13 +178,13 @@ async def test_what_fires_stands_before_what_is_quiet(site):
     site.judge("calm", PAIR[1], good=500, bad=1)
     site.judge("zoo", PAIR[1], good=50, bad=50)
     site.look()
-    told = overview.alerts(site.context).alerts
-    assert [(one.app, one.status, one.severity) for one in told[:3]] == [
+    stated = overview.alerts(site.context).alerts
+    assert [(one.app, one.status, one.severity) for one in stated[:3]] == [
         ("zoo", "firing", "critical"),
         ("zoo", "firing", "warning"),
         ("calm", "not_enough_data", "warning"),
     ]
-    assert told[0].runbook_url == "https://runbooks.example/RagDefectRateHigh.md"
+    assert stated[0].runbook_url == "https://runbooks.example/RagDefectRateHigh.md"
 
 
 async def test_an_alert_about_no_app_stands_by_itself(site):

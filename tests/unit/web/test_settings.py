@@ -52,5 +52,5 @@ def test_without_a_template_or_an_id_there_is_no_link():
     ],
 )
 def test_check_says_what_the_page_shows(entry, said):
-    told = [line for line in describe(config.parse(entry)) if "The UI" in line]
-    assert told == [] if said is None else said in told[0]
+    stated = [line for line in describe(config.parse(entry)) if "The UI" in line]
+    assert stated == [] if said is None else said in stated[0]

@@ -38,9 +38,9 @@ def test_question_answer_and_context_of_every_shape_have_their_keys(example: Any
     assert contents(found.reading)
     assert {"question", "answer", "context"} <= keys(found).keys()
     assert {one.convention for origins in found.origins.values() for one in origins} == {example["shape"]}
-    told = {key.split(".")[0] for of_field in keys(found).values() for key in of_field}
+    stated = {key.split(".")[0] for of_field in keys(found).values() for key in of_field}
     said_nothing = {name for name, value in example["row"].items() if value in (None, "", [], {})}
-    assert told | {key.split(".")[0] for key in unused(found)} | said_nothing | {"request_id"} >= set(example["row"])
+    assert stated | {key.split(".")[0] for key in unused(found)} | said_nothing | {"request_id"} >= set(example["row"])
 
 
 def test_every_key_is_used_by_a_field_or_listed() -> None:

@@ -115,8 +115,8 @@ def test_a_context_beside_any_shape_is_what_was_retrieved(name):
 @pytest.mark.parametrize("name", [*NAMES.question, *NAMES.answer])
 def test_a_question_and_an_answer_may_have_the_name_of_another_shape(name):
     row = {"retrieved_context": CONTEXT, "request": QUESTION, "response": ANSWER}
-    told = {name: row.pop("request")} if name in NAMES.question else {name: row.pop("response")}
-    found = reading({**row, **told}).case
+    stated = {name: row.pop("request")} if name in NAMES.question else {name: row.pop("response")}
+    found = reading({**row, **stated}).case
     assert (found.request.query, found.response) == (QUESTION, ANSWER)
 
 
@@ -175,7 +175,7 @@ def test_a_document_may_be_known_by_its_address_alone(given, known):
 
 
 @pytest.mark.parametrize(
-    ("told", "usage"),
+    ("stated", "usage"),
     [
         ({"usage": {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}}, Usage(3, 4, 7)),
         ({"usage": '{"prompt_tokens": 3, "completion_tokens": "4"}'}, Usage(3, 4)),
@@ -184,9 +184,9 @@ def test_a_document_may_be_known_by_its_address_alone(given, known):
         ({"usage": {"input_tokens": -1, "output_tokens": 10**20, "total_tokens": True}}, Usage()),
     ],
 )
-def test_token_counts_go_with_every_shape(told, usage):
+def test_token_counts_go_with_every_shape(stated, usage):
     for row in BARE:
-        assert reading({**row, **told}).case.usage == usage
+        assert reading({**row, **stated}).case.usage == usage
 
 
 @pytest.mark.parametrize(
@@ -309,14 +309,14 @@ def test_an_unknown_row_is_refused_with_its_fields_and_those_that_are_known():
     row = {f"field_{number:02}": "x" for number in range(20)}
     with pytest.raises(InvalidData) as refused:
         rows.recognise(row)
-    told = str(refused.value)
-    assert "'field_00'" in told
-    assert "'field_12'" not in told
-    assert "and 8 more" in told
+    stated = str(refused.value)
+    assert "'field_00'" in stated
+    assert "'field_12'" not in stated
+    assert "and 8 more" in stated
     for shape in rows.shapes.SHAPES:
-        assert shape.name in told
-        assert all(name in told for mark in shape.marks for name in mark)
-    assert len(told) < 1024
+        assert shape.name in stated
+        assert all(name in stated for mark in shape.marks for name in mark)
+    assert len(stated) < 1024
 
 
 @pytest.mark.parametrize(
@@ -336,8 +336,8 @@ def test_a_field_that_is_written_otherwise_is_suggested(names, hint):
 
 
 @pytest.mark.parametrize(
-    ("value", "told"), [(3, "a number"), ("x", "a text"), (None, "null"), ([], "a list"), (True, "a truth value")]
+    ("value", "stated"), [(3, "a number"), ("x", "a text"), (None, "null"), ([], "a list"), (True, "a truth value")]
 )
-def test_what_is_no_object_is_said_to_be_none(value, told):
-    with pytest.raises(InvalidData, match=told):
+def test_what_is_no_object_is_said_to_be_none(value, stated):
+    with pytest.raises(InvalidData, match=stated):
         rows.recognise(value)
