@@ -38,10 +38,9 @@ from monitor.model.span import SpanBatch
 from monitor.pipeline.assembly import AssemblySettings
 from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.complete import Complete
-from monitor.pipeline.local_evaluation import LocalOutcome, LocalReader, ReadResult
+from monitor.pipeline.local_evaluation import LocalOutcome, LocalReader, ReadResult, Workers
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules, TrafficSettings
-from monitor.pipeline.workers import Workers
 from monitor.stages import Intake, Judge, Question, Runtime, Source, Verdict
 from monitor.storage.spool import open_spool
 from monitor.transport.otlp import wire
