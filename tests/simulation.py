@@ -38,7 +38,7 @@ from monitor.model.span import SpanBatch
 from monitor.pipeline.assembly import AssemblySettings
 from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.complete import Complete
-from monitor.pipeline.local_evaluation import LocalOutcome, LocalReader, ReadResult, Workers
+from monitor.pipeline.local_evaluation import LocalOutcome, LocalReader, Noted, ReadResult, Workers
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules, TrafficSettings
 from monitor.stages import Intake, Judge, Question, Runtime, Source, Verdict
@@ -94,11 +94,13 @@ class InThisLoop(Workers):
     def __init__(self, reader: LocalReader) -> None:
         self._reader = reader
 
-    async def read(self, complete: Complete) -> ReadResult:
-        return self._reader.read(complete)
+    async def read(self, complete: Complete, noted: Noted) -> ReadResult:
+        with noted():
+            return self._reader.read(complete)
 
-    async def evaluate(self, case: Case, evaluator: str) -> LocalOutcome:
-        return self._reader.evaluate(case, evaluator)
+    async def evaluate(self, case: Case, evaluator: str, noted: Noted) -> LocalOutcome:
+        with noted():
+            return self._reader.evaluate(case, evaluator)
 
     async def run(self, listening: anyio.Event) -> None:
         pass
