@@ -252,7 +252,7 @@ async def send(history: History, one: Sending, delivered: Callable[[Sending], No
             return
         history.step("refused")
         await anyio.sleep(pause)
-        pause = min(pause * 2, 8.0)
+        pause = min(pause * 2, GRACE / 2)  # who comes later than the grace period is late, and is not waited for
 
 
 # -- one history
