@@ -48,6 +48,10 @@ LIMITS = {
 """What `monitor/` is held to, by the names of the figures; `test_shape.py` in unit and integration check it."""
 
 
+BESIDE = {"app/memory"}
+"""Files that run on their own, several times a second, and that no request passes."""
+
+
 @dataclass(frozen=True)
 class Imports:
     """Which file of a package imports which other; paths are relative to the package, without `.py`."""
@@ -254,7 +258,7 @@ def _traced(out: Path, config: Path) -> None:
         code = frame.f_code
         if code.co_filename.startswith(root):
             name = code.co_filename.removeprefix(root).removesuffix(".py").removesuffix("/__init__")
-            if code.co_name != "<module>":
+            if code.co_name != "<module>" and name not in BESIDE:
                 calls.append(name)
         elif _counts_an_evaluation(frame):
             following.clear()

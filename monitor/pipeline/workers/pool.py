@@ -62,6 +62,11 @@ class _WorkerAnswers(pickle.Unpickler):
         return super().find_class(module, name)
 
 
+def read_answer(content: bytes) -> Any:
+    """Return what a worker has sent in a frame. Raises whatever pickle raises."""
+    return _WorkerAnswers(io.BytesIO(content)).load()
+
+
 @dataclass(slots=True, eq=False)
 class _Piece:
     """A request on its way to a worker and back; `deaths` counts the workers that died at it."""
@@ -169,7 +174,7 @@ class _WorkerProcess(asyncio.Protocol):
 
     def _answered(self, content: bytes) -> None:
         try:
-            answer = _WorkerAnswers(io.BytesIO(content)).load()
+            answer = read_answer(content)
         except Exception:  # noqa: BLE001 - it is not in its right mind
             self.gone.set()
             return
