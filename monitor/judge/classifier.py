@@ -58,6 +58,7 @@ class OverHTTP:
 
     def __init__(self, settings: JudgeSettings, clock: Clock, key: ApiKey | None = None) -> None:
         self._address = settings.api_base or ""
+        self._link_local = settings.allow_link_local
         self._key = key or ApiKey(settings)
         self._clock = clock
         self._http: Any = None
@@ -67,9 +68,10 @@ class OverHTTP:
         import httpx  # noqa: PLC0415 - late, as everything that takes time to import
 
         from monitor.judge.reply_limit import limited  # noqa: PLC0415
+        from monitor.transport.http.pinned import pinned  # noqa: PLC0415
 
         # The caller enforces the time limit. A redirect could send the texts anywhere.
-        self._http = limited(httpx.AsyncClient(follow_redirects=False, timeout=None))  # noqa: S113
+        self._http = limited(pinned(httpx.AsyncClient(follow_redirects=False, timeout=None), lambda: self._link_local))  # noqa: S113
 
     async def aclose(self) -> None:
         """Close the connections."""

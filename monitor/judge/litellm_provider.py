@@ -59,6 +59,7 @@ class LiteLLM:
         import httpx  # noqa: PLC0415 - late, like litellm
 
         from monitor.judge.reply_limit import limited  # noqa: PLC0415
+        from monitor.transport.http.pinned import pinned  # noqa: PLC0415
 
         litellm = _imported()
         if self._closed:
@@ -72,13 +73,12 @@ class LiteLLM:
         for name in _LOGGERS:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # its messages contain prompts and providers' texts
         # Our own client: litellm's follows redirects, which could send the prompt anywhere.
-        self._http = limited(
-            httpx.AsyncClient(
-                follow_redirects=False,
-                timeout=self._settings.timeout,
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._settings.max_concurrency),
-            )
+        made = httpx.AsyncClient(
+            follow_redirects=False,
+            timeout=self._settings.timeout,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._settings.max_concurrency),
         )
+        self._http = limited(pinned(made, lambda: self._settings.allow_link_local))
         with _warming:
             if not _warmed:
                 _bound_own_client()
@@ -146,19 +146,24 @@ def _imported() -> Any:
 
 
 def _bound_own_client() -> None:
-    """Have litellm's own client, which it uses for most providers, follow no redirect and limit replies as well."""
+    """Have litellm's own client, for most providers, follow no redirect, limit replies and check addresses as well."""
     from monitor.judge.reply_limit import limited  # noqa: PLC0415 - late, like litellm
+    from monitor.transport.http.pinned import pinned  # noqa: PLC0415
 
     handler = importlib.import_module("litellm.llms.custom_httpx.http_handler").AsyncHTTPHandler
     handler.__init__ = functools.partialmethod(handler.__init__, follow_redirects=False)
     create_client = handler.create_client
 
     def create_limited(*args: Any, **options: Any) -> Any:
-        made = limited(create_client(*args, **options))
+        made = limited(pinned(create_client(*args, **options), _any_link_local))
         _own_clients.add(made)
         return made
 
     handler.create_client = create_limited
+
+
+def _any_link_local() -> bool:
+    return any(one._settings.allow_link_local for one in _users)  # noqa: SLF001 - of this class's own instances
 
 
 def provider_fault(model: str, api_base: str | None) -> str:

@@ -21,6 +21,7 @@ from monitor.errors import JudgeError
 from monitor.judge.setup import SAID, UNREACHABLE, PauseCause
 from monitor.judge.words import own_words
 from monitor.model.outcome import UnscoredReason
+from monitor.transport.http.client import RefusedAddressError
 
 _BASE, _LONGEST = 0.5, 20.0  # seconds
 _UNAUTHORISED = frozenset({401, 403})
@@ -184,12 +185,14 @@ def _is_no_completion(error: BaseException, chain: list[BaseException]) -> bool:
     return unread or bool(_RECEIVED.search(f"{error!s:.{_HEAD}}"))
 
 
-def _unreachable(chain: list[BaseException]) -> str | None:
+def _unreachable(chain: list[BaseException]) -> str | None:  # noqa: PLR0911 - a table of faults, in order
     """Return what kept a connection from being made, or broke it; None where none is to blame."""
     where = next(filter(None, map(_address, reversed(chain))), "")
     for one in reversed(chain):
         if isinstance(one, ConnectionRefusedError):
             return f"connection refused{f' by {where}' if where else ''}"
+        if isinstance(one, RefusedAddressError):
+            return str(one)
         if isinstance(one, socket.gaierror):
             host = where.rpartition(":")[0] or where
             return f"the host name {host} does not resolve" if host else "its host name does not resolve"

@@ -79,6 +79,8 @@ class HttpSink(Sink):
         """Open the client. Raises `ConfigError` for an unusable file; delivering raises `MonitorError` on failure."""
         import httpx  # noqa: PLC0415 - takes 0.13 s, and most monitors write to Prometheus only
 
+        from monitor.transport.http.pinned import pinned  # noqa: PLC0415
+
         name = type_name(self)
         try:
             verify = self.tls.context() if self.tls is not None else True
@@ -87,7 +89,7 @@ class HttpSink(Sink):
         headers = {"user-agent": f"rag-monitor/{__version__}", **self.headers()}
         if not all(value.isascii() and value.isprintable() for value in headers.values()):
             raise ConfigError("a key must be plain ASCII, without line breaks")
-        async with httpx.AsyncClient(headers=headers, timeout=self.timeout, verify=verify) as client:
+        async with pinned(httpx.AsyncClient(headers=headers, timeout=self.timeout, verify=verify)) as client:
             api = Api(client, self.url, runtime.clock, random.Random(), name=name)
 
             async def send(results: Sequence[EvaluationResult]) -> None:

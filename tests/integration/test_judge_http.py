@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import random
+import socket
 import subprocess
 import sys
 import threading
@@ -273,6 +274,19 @@ async def test_a_provider_without_structured_output_is_asked_without_from_then_o
         await judge.ask(question("one"))
         await judge.ask(question("two"))
     assert ["response_format" in asked.body for asked in llm.requests] == [True, False, False]
+
+
+@pytest.mark.parametrize("model", ["openai/m", "anthropic/m", "hosted_vllm/m"])
+async def test_s13_no_provider_is_called_where_its_name_leads_to_a_metadata_address(rig, llm, monkeypatch, model):
+    resolve = socket.getaddrinfo
+    leads = [(socket.AF_INET, 1, 6, "", ("169.254.169.254", 0))]
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda host, *a, **k: leads if host == "nip.example" else resolve(host, *a, **k)
+    )
+    async with rig.judge(model=model, api_base="http://nip.example:1/v1", max_attempts=1) as judge:
+        with pytest.raises(JudgeError, match="link-local or metadata address"):
+            await judge.ask(question())
+    assert llm.requests == []
 
 
 async def test_d21_an_error_that_repeats_the_prompt_does_not_switch_structured_output_off(rig, llm):

@@ -85,6 +85,8 @@ class HttpNotifier(Notifier):
         """Post what `body` makes of the notifications that are due, `at_most` at once; the rest is as in `serve`."""
         import httpx  # noqa: PLC0415 - takes 0.13 s, and most monitors are alerted on by Prometheus
 
+        from monitor.transport.http.pinned import pinned  # noqa: PLC0415
+
         headers = {"User-Agent": f"rag-monitor/{__version__}"}
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token.get_secret_value()}"
@@ -101,7 +103,7 @@ class HttpNotifier(Notifier):
             if not 200 <= status < 300:  # noqa: PLR2004
                 raise NotDelivered(f"responded with {status}")
 
-        async with httpx.AsyncClient(headers=headers, timeout=self.timeout, follow_redirects=False) as client:
+        async with pinned(httpx.AsyncClient(headers=headers, timeout=self.timeout, follow_redirects=False)) as client:
             await serve(
                 inbox,
                 runtime,

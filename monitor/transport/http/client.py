@@ -1,7 +1,7 @@
 """Check the addresses that the monitor sends to, set up TLS for clients, and send requests with a blocking client.
 
 Addresses come from the configuration, so the checks guard against mistakes: they allow ordinary web addresses, never
-those that hand out a machine's credentials. A host name is not resolved.
+those that hand out a machine's credentials. A host name is resolved when it is called (`pinned.py`), by the same list.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import ssl
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple, Self
@@ -21,11 +22,14 @@ from monitor.stages import Component
 from monitor.transport.http import files
 from monitor.transport.http.tls import load_chain
 
-_METADATA_NAMES = frozenset({"metadata", "metadata.google.internal", "metadata.goog", "instance-data"})
-_METADATA_ADDRESSES = frozenset(
-    ipaddress.ip_address(one)
-    for one in ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254")
+_METADATA_NAMES = frozenset(
+    {"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
 )
+_METADATA: Final = tuple(
+    ipaddress.ip_network(one)
+    for one in ("100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::/32", "fd20:ce::254/128")
+)
+_NAT64: Final = tuple(ipaddress.IPv6Network(one) for one in ("64:ff9b::/96", "64:ff9b:1::/48"))
 
 
 def check_address(
@@ -52,7 +56,10 @@ def check_address(
     if parts.fragment or (parts.query and not allow_query):
         what = "a fragment (`#`)" if allow_query else "a query or a fragment; give only the address of the API"
         raise ValueError(f"contains {what}")
-    if not allow_link_local and _hands_out_credentials(host.rstrip(".").lower()):
+    address = _address(host)
+    if address is not None and address.is_unspecified:
+        raise ValueError("has no host: 0.0.0.0 and [::] are only for listening; use 127.0.0.1 for this machine")
+    if not allow_link_local and _hands_out_credentials(host):
         hint = "" if allow_link_local is None else "; set `allow_link_local: true` to permit it"
         raise ValueError(f"has the host {host!r}, a link-local or metadata address{hint}")
 
@@ -73,9 +80,6 @@ def webhook_url(url: str) -> str:
         check_receiver(url, use_instead="token", allow_query=True)
     except ValueError as error:
         raise ValueError(f"the address {error}") from None
-    address = _address(urlsplit(url).hostname or "")
-    if address is not None and address.is_unspecified:
-        raise ValueError("the address has no host: 0.0.0.0 and [::] are only for listening")
     return url
 
 
@@ -85,17 +89,35 @@ def hands_out_credentials(url: str) -> bool:
         host = urlsplit(url).hostname or ""
     except ValueError:
         return False
-    return _hands_out_credentials(host.rstrip(".").lower())
+    return _hands_out_credentials(host)
+
+
+class RefusedAddressError(OSError):
+    """A host name leads to an address that hands out credentials: no connection was made."""
+
+
+def is_metadata_address(address: str) -> bool:
+    """Tell whether an IP address, as a resolver returns it, is a link-local, multicast or metadata address."""
+    found = _address(address)
+    return found is not None and _is_metadata(found)
 
 
 def _hands_out_credentials(host: str) -> bool:
     address = _address(host)
-    if address is None:
-        return host in _METADATA_NAMES
-    return address.is_link_local or address.is_multicast or address in _METADATA_ADDRESSES
+    return _plain(host) in _METADATA_NAMES if address is None else _is_metadata(address)
+
+
+def _is_metadata(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    return address.is_link_local or address.is_multicast or any(address in network for network in _METADATA)
+
+
+def _plain(host: str) -> str:
+    """Write a host as resolvers do: full-width digits and dots as plain ones, no dot at the end."""
+    return unicodedata.normalize("NFKC", host).replace("\N{IDEOGRAPHIC FULL STOP}", ".").rstrip(".").lower()
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    host = _plain(host)
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -103,9 +125,18 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
             return ipaddress.IPv4Address(socket.inet_aton(host))  # 2852039166, 0xa9fea9fe, 169.254.43518
         except OSError:
             return None
-    if isinstance(address, ipaddress.IPv6Address):
-        return address.ipv4_mapped or address.sixtofour or address
-    return address
+    return _within(address) if isinstance(address, ipaddress.IPv6Address) else address
+
+
+def _within(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Return the IPv4 address that an IPv6 address stands for, else the address itself."""
+    last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    if any(address in network for network in _NAT64):
+        return last
+    if int(address) >> 32 == 0 and int(address) > 1:  # IPv4-compatible; `::` and `::1` are none
+        return last
+    teredo = address.teredo
+    return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo is not None else address)
 
 
 _MAX_BYTES: Final = 64 * 1024 * 1024

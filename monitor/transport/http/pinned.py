@@ -1,0 +1,86 @@
+"""Connect only to addresses that were checked: below a client, its host name is resolved, checked, and replaced.
+
+A name may lead to a metadata service, which hands out a machine's credentials, and lead elsewhere a moment later. So
+the connection goes to the very address that was checked. Through a proxy, the proxy resolves.
+
+Import this only where calls are made: httpx takes a tenth of a second to import.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Final
+
+import httpx
+
+from monitor.transport.http.client import RefusedAddressError, is_metadata_address
+
+_CONNECT: Final = 3.0
+"""Seconds for an address before the next one of the same name is tried."""
+
+
+def pinned(client: httpx.AsyncClient, allow: Callable[[], bool] = lambda: False) -> httpx.AsyncClient:
+    """Put the check below a client, except where it goes through a proxy. `allow` says whether all are permitted."""
+    client._transport = PinnedTransport(client._transport, allow)  # noqa: SLF001 - or httpx ignores proxies
+    return client
+
+
+class PinnedTransport(httpx.AsyncBaseTransport):
+    """Resolves the host of each request and passes it on with an address instead. Names stay in `Host` and in TLS.
+
+    Raises `httpx.ConnectError` where the name does not resolve, or leads to a link-local or metadata address.
+    """
+
+    def __init__(self, transport: httpx.AsyncBaseTransport, allow: Callable[[], bool]) -> None:
+        self._transport = transport
+        self._allow = allow
+        self._good: dict[str, str] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request to the first address of its host that takes a connection."""
+        url, host = request.url, request.url.host
+        addresses = await self._checked(request, host)
+        if addresses == [host]:
+            return await self._transport.handle_async_request(request)
+        timeout = dict(request.extensions.get("timeout") or {})
+        error: httpx.TransportError | None = None
+        for number, address in enumerate(addresses, 1):
+            limit = timeout.get("connect")
+            if number < len(addresses):
+                limit = min(limit or _CONNECT, _CONNECT)
+            request.extensions = {
+                **request.extensions, "sni_hostname": host, "timeout": {**timeout, "connect": limit}
+            }  # fmt: skip
+            request.url = url.copy_with(host=address)
+            try:
+                response = await self._transport.handle_async_request(request)
+            except (httpx.ConnectError, httpx.ConnectTimeout) as failed:
+                error = failed
+                continue
+            finally:
+                request.url = url
+            self._good[host] = address
+            return response
+        self._good.pop(host, None)
+        raise error or httpx.ConnectError("the host name has no address", request=request)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._transport.aclose()
+
+    async def _checked(self, request: httpx.Request, host: str) -> list[str]:
+        """Return the addresses of a host, the one that answered last first."""
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise httpx.ConnectError(str(error), request=request) from error
+        addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
+        if not self._allow() and any(map(is_metadata_address, addresses)):
+            refused = RefusedAddressError(f"the host name {host} leads to a link-local or metadata address")
+            raise httpx.ConnectError(str(refused), request=request) from refused
+        if any("%" in one for one in addresses):  # a zone cannot stand in a URL
+            return [host]
+        good = self._good.get(host)
+        return [good, *(one for one in addresses if one != good)] if good in addresses else addresses
