@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, NamedTuple, Self, TypeAlias
 from monitor.model.case import Case, ContextStatus
 from monitor.model.external import ScoreSource
 from monitor.model.service_version import ServiceVersion
+from monitor.model.severe import SecondJudgement
 
 
 class SkippedReason(StrEnum):
@@ -362,7 +363,7 @@ class EvaluationResult:
     `key` distinguishes several external scores of one case. `alert_defects` says whether a score is a defect by the
     rules that alerts bring themselves, by the rule's name. `origin` is the origin of a case that was evaluated later:
     `kafka`, `spool`, `file` or `missed`. `session_products`, by the rule's name or empty for the
-    evaluator's own, are set when a live score is counted.
+    evaluator's own, are set when a live score is counted. `second` is the second judgement of a severe answer.
     """
 
     case: Case
@@ -382,6 +383,7 @@ class EvaluationResult:
     origin: str = ""
     alert_defects: Mapping[str, bool] = field(default_factory=dict)
     session_products: Mapping[str, SessionProducts] = field(default_factory=dict)
+    second: SecondJudgement | None = None
 
     @property
     def lag(self) -> float | None:

@@ -18,8 +18,9 @@ class EvaluatorDecision:
     app's quota left, 0 to 1. `chosen`: sampled; `repeated`: evaluated before.
 
     `outcome` is `score`, `skipped`, `unscored`, or empty if unfinished; `reason` and `detail` say why it is not
-    `score`. `waited` is seconds in the judge's queue, None if it never left it; `seconds` those from sampling to the
-    outcome.
+    `score`. `second` is the `SevereOutcome` of the second judgement of a severe answer, else empty; `second_score` its
+    score, if it came to one. `waited` is seconds in the judge's queue, None if it never left it; `seconds` those from
+    sampling to the outcome.
     """
 
     evaluator: str
@@ -34,6 +35,8 @@ class EvaluatorDecision:
     reason: str = ""
     detail: str = ""
     scope: str = ""
+    second: str = ""
+    second_score: float | None = None
     waited: float | None = None
     seconds: float = 0.0
     cached: bool = False

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
 
 
 class SevereOutcome(StrEnum):
@@ -12,6 +15,25 @@ class SevereOutcome(StrEnum):
     CONFIRMED = "confirmed"
     REFUTED = "refuted"
     UNSCORED = "unscored"
+
+
+SECOND: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        SevereOutcome.CONFIRMED: "severe again",
+        SevereOutcome.REFUTED: "not severe",
+        SevereOutcome.UNSCORED: "without a score",
+    }
+)
+"""What a second judgement said, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecondJudgement:
+    """The second judgement of a severe answer: its score, None where it came to none, and the judge's model."""
+
+    outcome: SevereOutcome
+    score: float | None
+    model: str
 
 
 class SevereCall(StrEnum):

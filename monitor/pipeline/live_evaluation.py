@@ -184,10 +184,12 @@ class LiveEvaluation:
 
         async def finish(result: EvaluationResult) -> None:
             one, how = chosen_by_name[result.evaluator]
+            if self._severe is not None:
+                result = await self._severe.check(case, result)
             result = self._finish(one, how, case, result)
             await self._publisher.one(result)
             if self._severe is not None:
-                await self._severe.check(case, result)
+                await self._severe.settle(case, result)
             asked = result.cost.attempts > 0 or result.cost.cached  # else it was scored by rule
             if asked and isinstance(result.outcome, Score):
                 await self._rechecks.check(one, how, case, result)

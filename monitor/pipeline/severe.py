@@ -14,7 +14,7 @@ from monitor.judge.reworded import RewordedJudge
 from monitor.model.case import Case
 from monitor.model.external import ExternalScore, ScoreSource
 from monitor.model.outcome import DefectRule, EvaluationResult, RateScope, Score
-from monitor.model.severe import SevereCall, SevereCase, SevereOutcome
+from monitor.model.severe import SecondJudgement, SevereCall, SevereCase, SevereOutcome
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.scoring import EVERY, Scorer
 from monitor.stages import Judge, Runtime
@@ -66,17 +66,18 @@ class SevereCases:
             for call in SevereCall:
                 metrics.severe_called.labels(label, name, call.value)
 
-    async def check(self, case: Case, first: EvaluationResult) -> None:
-        """Judge the answer again if `first` is severe and counts in rates; note it if the second judgement agrees."""
+    async def check(self, case: Case, first: EvaluationResult) -> EvaluationResult:
+        """Judge the answer again if `first` is severe and counts in rates; return it with the second judgement."""
         rule = self._rules.get(first.evaluator)
         if rule is None or first.scope is not RateScope.LIVE:
-            return
+            return first
         if not isinstance(first.outcome, Score) or not rule.matches(first.outcome):
-            return
+            return first
         second = await self._again[first.evaluator].judge(case)
-        outcome = SevereOutcome.UNSCORED
+        outcome, score = SevereOutcome.UNSCORED, None
         if isinstance(second.outcome, Score):
             outcome = SevereOutcome.CONFIRMED if rule.matches(second.outcome) else SevereOutcome.REFUTED
+            score = second.outcome.value
         app = self._runtime.metrics.app(case.app)
         self._runtime.metrics.severe_verdicts.labels(app, first.evaluator, outcome.value).inc()
         self._runtime.events.info(
@@ -86,8 +87,20 @@ class SevereCases:
             evaluator=first.evaluator,
             trace_id=case.request_id,
         )
-        if outcome is SevereOutcome.CONFIRMED:
-            await self._confirmed(SevereCase(app, first.evaluator, self._runtime.clock.now(), case.request_id), case)
+        return replace(first, second=SecondJudgement(outcome, score, second.cost.model))
+
+    async def settle(self, case: Case, result: EvaluationResult) -> None:
+        """Note the case if its second judgement agrees, once the result is stored: a page leads to it."""
+        if result.second is None or result.second.outcome is not SevereOutcome.CONFIRMED:
+            return
+        app = self._runtime.metrics.app(case.app)
+        found = SevereCase(app, result.evaluator, self._runtime.clock.now(), case.request_id)
+        session = case.session_id or case.user_id or case.request_id
+        if not self._log.confirm(found, session):
+            return
+        self._runtime.metrics.severe_confirmed.labels(found.app, found.evaluator).inc()
+        if self._file is not None:
+            await self._kept(lambda file: file.add(found))
 
     async def called(self, score: ExternalScore) -> bool:
         """Note a person's call, if `score` is one; return whether it is.
@@ -113,14 +126,6 @@ class SevereCases:
         """Return whether `score` is a person's call on a severe case."""
         posted = score.score_source is ScoreSource.FEEDBACK and score.value is None
         return posted and score.evaluator in self._rules and score.label in _CALLS
-
-    async def _confirmed(self, found: SevereCase, case: Case) -> None:
-        session = case.session_id or case.user_id or case.request_id
-        if not self._log.confirm(found, session):
-            return
-        self._runtime.metrics.severe_confirmed.labels(found.app, found.evaluator).inc()
-        if self._file is not None:
-            await self._kept(lambda file: file.add(found))
 
     async def _kept(self, write: Callable[[SevereCaseFile], None]) -> None:
         """Write to the file in a thread. What cannot be written is known until the process ends, and logged."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import anyio.to_thread
 
+from monitor.model.severe import SECOND
 from monitor.quantities import human_duration
 from monitor.telemetry.metrics import UNKNOWN_APP
 from monitor.web import highlights
@@ -184,6 +185,7 @@ def _result(row: Mapping[str, Any]) -> ResultView:
             "defect": bool(row.get("defect")),
             "explanation": _text(row.get("explanation"))[:TEXT],
             "contradicts": row.get("contradicts") is True,
+            "second": _second(row.get("second")),
             "evidence": [_evidence(one) for one in _list(row.get("evidence"))[:_EVIDENCE]],
             "weight": _number(row.get("weight")),
             "probability": _number(_mapping(drawn).get("probability")) if drawn else None,
@@ -198,6 +200,14 @@ def _result(row: Mapping[str, Any]) -> ResultView:
             "scope": row.get("scope", "live"),
         }
     )
+
+
+def _second(given: object) -> dict[str, Any] | None:
+    row = _mapping(given)
+    if row.get("outcome") not in SECOND:
+        return None
+    score = None if row.get("score") is None else _number(row["score"])
+    return {"outcome": row["outcome"], "score": score, "model": _text(row.get("model"))}
 
 
 def _evidence(given: Mapping[str, Any]) -> dict[str, Any]:

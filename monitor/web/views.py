@@ -38,6 +38,15 @@ class EvidenceView(ApiModel):
         return None if self.start is None or self.end is None else (self.start, self.end)
 
 
+class SecondView(ApiModel):
+    """The second judgement of a severe answer."""
+
+    outcome: Literal["confirmed", "refuted", "unscored"]
+    score: float | None
+    """Null where it came to no score."""
+    model: str
+
+
 class ResultView(ApiModel):
     """The result of one evaluation of an answer."""
 
@@ -55,6 +64,8 @@ class ResultView(ApiModel):
     explanation: str
     contradicts: bool
     """Whether the judge's explanation appears to contradict its score."""
+    second: SecondView | None
+    """The second judgement of a severe answer; null where there was none."""
     evidence: list[EvidenceView]
     weight: float
     """How many requests this one stands for."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 from tests.support.llm import Asked, LLMServer, Reply, status, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
@@ -113,6 +114,24 @@ def twice(asked: Asked) -> Reply:
     )
 
 
+def assert_both_judgements_are_shown(monitor: MonitorProcess, request: str, said: str, score: int) -> None:
+    """On the case page, in its results and in what explains them."""
+
+    def explained() -> bool:
+        steps = json.loads(monitor.get(f"/api/v1/why?trace={request}"))["steps"]
+        return any(one["what"] == "second judgement" and f"{said} (score {score})" in one["text"] for one in steps)
+
+    def shown() -> bool:
+        try:
+            page = monitor.get(f"/case/{request}")
+        except HTTPError:
+            return False  # not stored yet
+        return f"Judged severe, so judged again (scripted-1): {said}, score <b>{score}</b>." in page
+
+    wait_until(explained, 30, f"the second judgement of {request} in its explanation")
+    wait_until(shown, 30, f"the second judgement of {request} on its page")
+
+
 SEVERE = [{"severe": {"level": "high"}}, {"warning": "90%"}]
 
 
@@ -147,6 +166,8 @@ def test_a_severe_case_that_a_second_judgement_confirms_pages_and_one_that_it_re
             assert paged["rate"] is paged["lower"] is paged["threshold"] is None
             assert monitor.total("ragmonitor_severe_confirmed_total") == 1  # two cases of one session
             assert monitor.total("ragmonitor_severe_verdicts_total", outcome="confirmed") == 2
+            assert_both_judgements_are_shown(monitor, "refuted-0", "not severe", 0)
+            assert_both_judgements_are_shown(monitor, "severe-0", "severe again", 6)
             shown = json.loads(monitor.get("/api/v1/overview"))["apps"][0]["rates"][0]
             assert (shown["state"], shown["firing"][0]["name"]) == ("critical", "RagSevereCase")
             assert_balanced(monitor.samples())

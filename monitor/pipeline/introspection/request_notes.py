@@ -76,13 +76,15 @@ class RequestNote:
 
     def finished(self, result: EvaluationResult) -> None:
         """Note the end of an evaluation."""
-        outcome, spent = result.outcome, result.cost
+        outcome, spent, second = result.outcome, result.cost, result.second
         self.add(
             result.evaluator,
             outcome=outcome.kind,
             reason="" if isinstance(outcome, Score) else outcome.reason.value,
             detail="" if isinstance(outcome, Score | Skipped) else outcome.detail,
             scope=result.scope.value,
+            second=second.outcome.value if second is not None else "",
+            second_score=second.score if second is not None else None,
             seconds=spent.seconds,
             cached=spent.cached,
             tries=spent.tries,

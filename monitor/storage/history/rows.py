@@ -14,6 +14,8 @@ changes its meaning raises it.
 | `evaluator`, `version` | what scored the case |
 | `outcome`, `reason`, `detail` | `score`, `skipped` or `unscored`; why there is no score |
 | `score`, `label`, `level`, `defect`, `explanation` | null unless `outcome` is `score` |
+| `second` | {`outcome`, `score`, `model`} of a severe answer judged again: `confirmed`, `refuted` or `unscored`; else
+  left out |
 | `contradicts` | true where a judge's explanation says the opposite of the score; else left out |
 | `evidence` | [{`claim`, `verdict`, `start`, `end`, `note`}]: passages of the response, by character |
 | `weight` | how many requests this one represents |
@@ -88,6 +90,8 @@ def as_json(result: EvaluationResult, *, texts: bool = True, quotes: bool = True
         "attributes": dict(case.attributes),
         "versions": {"fingerprint": result.service_version.fingerprint, **result.service_version.parts},
     }
+    if result.second is not None:
+        row["second"] = asdict(result.second)
     if score is not None and score.contradicts:
         row["contradicts"] = True
     if result.origin:

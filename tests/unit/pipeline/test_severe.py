@@ -14,6 +14,7 @@ from monitor.model.outcome import DefectRule, RateScope, UnscoredReason
 from monitor.pipeline.severe import SevereCases
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Prompt, Question, Verdict
+from monitor.storage.history.rows import as_json
 from tests.support.evaluators import FakeJudge, JudgedEvaluator, case, configured, live
 from tests.support.runtime import runtime
 
@@ -106,8 +107,28 @@ async def test_only_live_results_are_judged_again() -> None:
     (result,) = await bench.evaluation._scorer.score(one, bench.evaluation.choose(one))
     for scope in RateScope:
         bench.first.asked.clear()
-        await bench.severe.check(one, replace(result, scope=scope))
+        checked = await bench.severe.check(one, replace(result, scope=scope))
         assert len(bench.first.asked) == (scope is RateScope.LIVE)
+        assert (checked.second is not None) == (scope is RateScope.LIVE)
+
+
+@pytest.mark.parametrize(
+    ("second", "outcome", "score"),
+    [
+        (Second(1), "confirmed", 1),
+        (Second(5), "refuted", 5),
+        (Second(1, JudgeError(UnscoredReason.BUDGET, "spent")), "unscored", None),
+    ],
+)
+async def test_the_second_judgement_is_stored_with_the_first(second: Second, outcome: str, score: float | None) -> None:
+    bench = Bench(1, second)
+    one = replace(case(), app="shop")
+    (result,) = await bench.evaluation._scorer.score(one, bench.evaluation.choose(one))
+    checked = await bench.severe.check(one, result)
+    assert checked.outcome == result.outcome
+    row = as_json(checked, texts=False, quotes=False)
+    assert (row["second"]["outcome"], row["second"]["score"]) == (outcome, score)
+    assert "second" not in as_json(result)
 
 
 def call(label: str, **fields: object) -> ExternalScore:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from monitor.model.request_log import EvaluatorDecision, RequestRecord
+from monitor.model.severe import SECOND
 from monitor.pipeline.introspection.explain import (
     Cause,
     EvaluatorSetup,
@@ -43,6 +44,8 @@ def explain_decision(
     yield from _selection(decision, request, evaluator)
     if decision.chosen:
         yield from _calls(decision, evaluator)
+        if decision.second:
+            yield ExplanationStep("second judgement", _second(decision), evaluator=name)
         yield _end(decision, evaluator, setup)
 
 
@@ -113,6 +116,11 @@ def _calls(decision: EvaluatorDecision, evaluator: EvaluatorSetup | None) -> Ite
         yield ExplanationStep(
             f"attempt {number}", f"{human_duration(one.seconds)}: {one.result}{detail}", evaluator=name
         )
+
+
+def _second(decision: EvaluatorDecision) -> str:
+    score = "" if decision.second_score is None else f" (score {decision.second_score:g})"
+    return f"the answer was judged severe, so it was judged again: {SECOND[decision.second]}{score}"
 
 
 def _end(decision: EvaluatorDecision, evaluator: EvaluatorSetup | None, setup: MonitorSetup) -> ExplanationStep:
