@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any, TypeAlias
 
-from benchmarks import samplers, sessions, simulation
+from benchmarks import samplers, sessions, severe, simulation
 from benchmarks.answers import binormal
 from benchmarks.intervals import Boosted, boosted_coverage, corrected, power, uniform_coverage
 from benchmarks.scenarios import MONTH, SCENARIOS, SETTLED_DAYS, Month, delay, month
@@ -207,9 +207,9 @@ def _delays(scenarios: Sequence[str], size: Size, parallel: Run) -> dict[tuple[s
     return {cell: found[at * size.delays : (at + 1) * size.delays] for at, cell in enumerate(cells)}
 
 
-def _delay(scenario: str, after: float, volume: float, run: int) -> float | None:
+def _delay(scenario: str, after: float, volume: float, run: int, per_session: int = 1) -> float | None:
     seed = f"delay {scenario} {after} {volume} {run}"
-    return delay(scenario, BASE, after, volume, family="default", seed=seed)
+    return delay(scenario, BASE, after, volume, family="default", seed=seed, per_session=per_session)
 
 
 def print_step(size: Size, parallel: Run) -> None:
@@ -286,6 +286,39 @@ def print_samplers(size: Size, parallel: Run) -> None:
     )
 
 
+def print_looks(size: Size, parallel: Run) -> None:
+    """Whether one look of an alert keeps its promise, and how often it notices."""
+    zs = [one.z for one in DEFAULT_WINDOWS]
+    exact = [(judged, z) for judged in (10, 30, 100, 300) for z in zs]
+    of_exact = dict(zip(exact, parallel(samplers.exact_look, exact), strict=True))
+    rows = [
+        ["equal, exact, all rates", *(f"{max(of_exact[judged, z] for judged in (10, 30, 100, 300)):.2f}" for z in zs)]
+    ]
+    jobs = [
+        (name, rate, judged, tuple(zs), size.samples * 2)
+        for name in samplers.NAMES[1:]
+        for rate in (0.02, 0.1, 0.3)
+        for judged in (30, 300)
+    ]
+    found = dict(zip(jobs, parallel(samplers.look, jobs), strict=True))
+    for name in samplers.NAMES[1:]:
+        worst = [max(of_z) for of_z in zip(*(one for job, one in found.items() if job[0] == name), strict=True)]
+        rows.append([name, *(f"{one:.2f}" for one in worst)])
+    title = "One look: how often the lower limit is above the true rate, divided by the promise; the worst cell"
+    table(title, ["weights", *(f"z {z:g}" for z in zs)], rows)
+    asked = [(0.03, 0.1, 100, 3.09), (0.2, 0.4, 50, 3.09), (0.3, 0.6, 30, 3.09), (0.5, 0.8, 30, 3.09)]
+    told = parallel(samplers.noticed, asked)
+    rows = [
+        [_percent(limit, 0), _percent(rate, 0), str(judged), f"{one:.2f}"]
+        for (limit, rate, judged, _), one in zip(asked, told, strict=True)
+    ]
+    table(
+        "How often one look notices, equal weights, z 3.09: exact",
+        ["threshold", "true rate", "scored", "noticed"],
+        rows,
+    )
+
+
 SESSIONS = (
     ("of 10 that agree", sessions.Traffic(10, 1.0, 1.0)),
     ("of 10 that agree, 1 in 5 scored", sessions.Traffic(10, 1.0, 0.2)),
@@ -333,6 +366,58 @@ def print_sessions(size: Size, parallel: Run) -> None:
     table(f"{title} ({months} months each)", head, rows)
 
 
+def print_regression_by_session(size: Size, parallel: Run) -> None:
+    """The change, where bad answers come in sessions of ten."""
+    months, volumes = size.regression_months, VOLUMES[1:]
+    kinds = [(one, per_session) for one in ("none", "drift") for per_session in (1, 10)]
+    cells = [(*kind, volume) for kind in kinds for volume in volumes]
+    jobs = [
+        (one, BASE, volume, "default", f"sessions {one} {volume} {run}", per_session)
+        for one, per_session, volume in cells
+        for run in range(months)
+    ]
+    alarms = iter(parallel(month, jobs))
+    of_months = {cell: list(islice(alarms, months)) for cell in cells}
+    delays = iter(
+        parallel(_delay, [(one, to, volume, run, size_of) for one, size_of, volume in cells for to in STEPS
+                          for run in range(size.delays)])
+    )  # fmt: skip
+    rows = []
+    for one, per_session, volume in cells:
+        ours = of_months[one, per_session, volume]
+        found = [_hours(list(islice(delays, size.delays))) for _ in STEPS]
+        name = "independent" if per_session == 1 else f"sessions of {per_session} that agree"
+        rows.append([one, name, f"{volume:,}", _mean([month.alarms for month in ours]), *found])
+    head = ["scenario", "answers", "scored per hour", "false alarms in 30 days"]
+    title = f"RagDefectRateRegression by session, rate {_percent(BASE)}"
+    table(title, [*head, *(f"{_percent(BASE, 0)} to {_percent(to, 0)}" for to in STEPS)], rows)
+
+
+def print_severe(size: Size, parallel: Run) -> None:
+    """Alerts on single severe cases."""
+    calls = " / ".join(str(one) for one in severe.CALLS)
+    head = [
+        "harmless judged a day",
+        "specificity",
+        *(f"repeats {one:.0%}".replace("%", " %") for one in severe.CORRELATIONS),
+    ]
+    table(f"False confirmed answers in 30 days, {calls} judgements that must agree", head, list(severe.repeated()))
+    title = f"How often a page is right, one answer in {severe.SEVERE_IN:,} severe, errors repeat by half (share found)"
+    table(
+        title,
+        ["specificity", *(f"{one} judgement{'s' if one > 1 else ''}" for one in severe.CALLS)],
+        list(severe.right()),
+    )
+    months = size.months * 5
+    found = parallel(severe.simulated, [(one, months, f"severe {one}") for one in severe.VOLUMES])
+    rows = [
+        [f"{one:g}", f"{severe.expected(one):.2f}", f"{pages:.2f}", f"{alone:.2f}"]
+        for one, (pages, alone) in zip(severe.VOLUMES, found, strict=True)
+    ]
+    head = ["false confirmed sessions in 30 days", "false pages expected", "simulated", "a lone true case pages"]
+    table("RagSevereCase, 3 false pages in 30 days accepted", head, rows)
+
+
 def print_sampling(size: Size, parallel: Run) -> None:
     """What boosted sampling gains, and what it spends: the tables of `benchmarks.simulation`."""
     names = ["gains", *(["labelled"] if size.labelled else []), "budgets", "biases"]
@@ -355,11 +440,14 @@ def _simulated(name: str, size: Size) -> list[str]:
 TABLES: dict[str, Callable[[Size, Run], None]] = {
     "coverage": print_coverage,
     "samplers": print_samplers,
+    "looks": print_looks,
     "sessions": print_sessions,
+    "severe": print_severe,
     "sampling": print_sampling,
     "needed": print_needed,
     "high": print_high,
     "regression": print_regression,
+    "regression-sessions": print_regression_by_session,
     "step": print_step,
     "corrected": print_corrected,
 }
@@ -379,7 +467,7 @@ def _chosen(text: str) -> Iterator[str]:
 def main() -> None:
     """Print the tables, and how long each took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the simulations: within a minute")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the simulations: some minutes")
     parser.add_argument("--only", type=lambda text: list(_chosen(text)), default=list(TABLES), metavar="TABLE,TABLE")
     parser.add_argument("--months", type=int, help="for each field of the regression table")
     parser.add_argument("--labelled", nargs="+", type=Path, default=[], metavar="FILE", help="as benchmarks.simulation")

@@ -117,6 +117,47 @@ def coverage(sampler: str, rate: float, judged: int, samples: int) -> Coverage:
     return Coverage(1 - (below + above) / samples, below / samples, above / samples, width / samples)
 
 
+def look(sampler: str, rate: float, judged: int, zs: Sequence[float], samples: int) -> list[float]:
+    """How often the lower limit at each z lies above the true rate, divided by the promise: one look of an alert."""
+    cells = [one for one in population(sampler, rate) if one.share > 0]
+    traffic = math.fsum(one.share * one.weight for one in cells)
+    true = math.fsum(one.share * one.weight for one in cells if one.defect) / traffic
+    usual = math.fsum(one.share * one.weight**2 for one in cells) / traffic
+    drawn = [Sums.of(one.weight, defect=one.defect) for one in cells]
+    cumulative = list(accumulate(one.share for one in cells))
+    rng = random.Random(f"look {sampler} {rate} {judged}")
+    above = [0] * len(zs)
+    for _ in range(samples):
+        sums = Sums.total(rng.choices(drawn, cum_weights=cumulative, k=judged))
+        for place, z in enumerate(zs):
+            found = estimate(sums, z, usual=usual)
+            above[place] += found is not None and found.lower > true
+    return [one / samples / (1 - NormalDist().cdf(z)) for one, z in zip(above, zs, strict=True)]
+
+
+def exact_look(judged: int, z: float) -> float:
+    """The same with equal weights, the worst over all rates: exact."""
+    worst, promise = 0.0, 1 - NormalDist().cdf(z)
+    lower = [_lower(judged, defects, z) for defects in range(judged + 1)]
+    for step in range(1, 200):
+        rate = step / 200
+        chances = exact(rate, judged)
+        worst = max(worst, sum(one for one, low in zip(chances, lower, strict=True) if low > rate) / promise)
+    return worst
+
+
+def noticed(threshold: float, rate: float, judged: int, z: float) -> float:
+    """How often one look at so many answers of equal weight notices a rate above the threshold: exact."""
+    chances = exact(rate, judged)
+    return sum(one for defects, one in enumerate(chances) if _lower(judged, defects, z) > threshold)
+
+
+def _lower(judged: int, defects: int, z: float) -> float:
+    found = estimate(Sums.counted(judged, defects), z)
+    assert found is not None
+    return found.lower
+
+
 def exact_coverage(judged: int) -> tuple[float, float]:
     """The worst coverage over all rates with equal weights, and the mean width of the interval over them; exact."""
     limits = [_shown(judged, defects) for defects in range(judged + 1)]

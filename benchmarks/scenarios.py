@@ -9,6 +9,8 @@
 | burst | drift; every day half an hour of five times the traffic, with a rate of its own (sd 40 %) |
 | badday | drift, and five times the rate for 12 hours, three days before the month that counts |
 | step | drift, and three times the rate from the first day of the month on, for good |
+
+Where answers come in sessions, all of one are bad or good together and come at once, and counts are of sessions.
 """
 
 from __future__ import annotations
@@ -82,18 +84,22 @@ def looks(
             yield poisson(volume * (1 - share), rng), poisson(volume * share, rng)
 
 
-def findings(parts: list[tuple[int, int]], start: int, family: str) -> Iterator[ConditionResult]:
-    """What each look finds, from the end of the warm-up on; `parts` as `looks` has them."""
+def findings(parts: list[tuple[int, int]], start: int, family: str, per_session: int = 1) -> Iterator[ConditionResult]:
+    """What each look finds, from the end of the warm-up on; `parts` as `looks` has them, counted in sessions."""
+
+    def sums(number: int, defects: int) -> Sums:
+        return Sums.counted(number * per_session, defects * per_session, per_session)
+
     counts, blocks = SimulatedCounts(parts), Blocks()
     short = [window.length for window in WINDOWS if window.length <= DAY]
     days = 0
     for look, (good, defects) in enumerate(parts, 1):
         now = start + look * LOOK
-        blocks.add(now - LOOK / 2, Sums.counted(good + defects, defects))
+        blocks.add(now - LOOK / 2, sums(good + defects, defects))
         if now % HOUR == 0:
             days = blocks.clean_days(now)
         if look > WARM_DAYS * LOOKS_A_DAY:
-            windows = {length: Sums.counted(*counts.window(length, look)) for length in short}
+            windows = {length: sums(*counts.window(length, look)) for length in short}
             changes = blocks.changes(windows, now)
             if days < CLEAN_DAYS_NEEDED:
                 yield ConditionResult(AlertStatus.NOT_ENOUGH_DATA, "")
@@ -118,28 +124,34 @@ def told(found: list[ConditionResult]) -> list[tuple[int, int]]:
     return alarms
 
 
-def month(scenario: str, rate: float, per_hour: float, family: str, seed: str) -> Month:
-    """One month of a scenario."""
+def month(  # noqa: PLR0917 - the job of a pool has positions only
+    scenario: str, rate: float, per_hour: float, family: str, seed: str, per_session: int = 1
+) -> Month:
+    """One month of a scenario, in sessions of `per_session` answers."""
     rng = random.Random(seed)
     start = _START + rng.randrange(7) * 86400
-    found = list(findings(list(looks(scenario, rate, per_hour, days=MONTH, start=start, rng=rng)), start, family))
+    parts = list(looks(scenario, rate, per_hour / per_session, days=MONTH, start=start, rng=rng))
+    found = list(findings(parts, start, family, per_session))
     alarms = told(found)
     late = sum(begin >= SETTLED_DAYS * LOOKS_A_DAY for begin, _ in alarms)
     first, ended = ((alarms[0][0] + 1) * LOOK / HOUR, alarms[0][1] * LOOK / HOUR) if alarms else (None, None)
     return Month(len(alarms), late, first, ended, episodes([one.status is AlertStatus.FIRING for one in found]))
 
 
-def delay(scenario: str, before: float, after: float, per_hour: float, *, family: str, seed: str) -> float | None:
+def delay(
+    scenario: str, before: float, after: float, per_hour: float, *, family: str, seed: str, per_session: int = 1
+) -> float | None:
     """Hours until a rise that begins when the month does is noticed; None where it takes longer than four days.
 
     The scenario goes on: after the rise all of its rates are `after` / `before` times as high.
     """
     rng = random.Random(seed)
     start = _START + rng.randrange(7) * 86400
-    parts = list(looks(scenario, before, per_hour, days=0, start=start, rng=rng))
+    sessions = per_hour / per_session
+    parts = list(looks(scenario, before, sessions, days=0, start=start, rng=rng))
     # The days after the warm-up, with the higher rate: the last four of a stream of its own.
-    later = list(looks(scenario, after, per_hour, days=4, start=start, rng=rng))[WARM_DAYS * LOOKS_A_DAY :]
-    found = findings(parts + later, start, family)
+    later = list(looks(scenario, after, sessions, days=4, start=start, rng=rng))[WARM_DAYS * LOOKS_A_DAY :]
+    found = findings(parts + later, start, family, per_session)
     return next(((at + 1) * LOOK / HOUR for at, one in enumerate(found) if one.status is AlertStatus.FIRING), None)
 
 

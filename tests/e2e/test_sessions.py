@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from monitor.quantities import percent
 from monitor.statistics.rates import Estimate, Sums, estimate
+from monitor.web.texts import interval
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.tools import wait_until
 
@@ -85,7 +85,7 @@ def test_a_session_of_bad_answers_is_one_fact_in_counters_page_and_api_and_fires
             assert len(shown) == 3
             for one in shown:
                 assert (one["lower"], one["upper"]) == pytest.approx((expected.lower, expected.upper), rel=1e-6)
-        assert f"{percent(wide.lower)} to {percent(wide.upper)}" in monitor.get("/")
+        assert interval(wide.lower, wide.upper) in monitor.get("/")
         assert_balanced(monitor.samples())
         assert monitor.terminate(20) == 0
 

@@ -28,6 +28,7 @@ def configuration(llm: LLMServer, hook: Webhook, alerts: list[dict[str, Any]]) -
             "api_key": "none",
             "api_base": llm.url,
             "price": {"input_per_million": 1, "output_per_million": 2},
+            "recheck_share": 0,  # calls are counted
         },
         "evaluators": [{"type": "violence"}],
         "canary": {"interval": None},
