@@ -45,7 +45,7 @@ from monitor.privacy.redaction import Redactor
 from monitor.sinks.history import HistorySink
 from monitor.stages import Component, Deliver, Runtime, Source, type_name
 from monitor.statistics.windows import Windows
-from monitor.storage import files, severe_cases
+from monitor.storage import files, severe_cases, state_file
 from monitor.storage.history import tables
 from monitor.storage.request_log import Recorder, recording
 from monitor.storage.request_log import store as request_log
@@ -53,6 +53,7 @@ from monitor.storage.severe_cases import SevereCaseFile
 from monitor.storage.spool import PoisonGuard, Spool, open_spool, retained
 from monitor.storage.spool import table as spool_table
 from monitor.storage.sqlite import refuse_newer
+from monitor.storage.state_file import open_state
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.health import Health
 from monitor.telemetry.metrics import Metrics, total
@@ -64,6 +65,7 @@ _FORMATS: Final = {
     files.REQUEST_LOG: request_log.FORMAT,
     files.SEVERE_CASES: severe_cases.FORMAT,
     files.BACKFILL: backfill.FORMAT,
+    files.STATE: state_file.FORMAT,
 }
 """What each database of the storage folder holds."""
 
@@ -179,8 +181,9 @@ async def _open_runtime(config: Config, clock: Clock, metrics: Metrics) -> Async
     own = open_telemetry(config.telemetry, clock=clock, metrics=metrics, events=events, rng=random.Random())
     health = Health()
     events.also(health.on_event)
-    async with own as tracer:
-        yield Runtime(clock=clock, metrics=metrics, events=events, health=health, tracer=tracer)
+    state = open_state(config.storage.path / files.STATE, clock=clock, metrics=metrics, events=events)
+    async with own as tracer, state as kept:
+        yield Runtime(clock=clock, metrics=metrics, events=events, health=health, tracer=tracer, kept=kept)
 
 
 async def _open_judges(

@@ -15,10 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from monitor.clock import Clock
 from monitor.errors import ConfigError, JudgeError
 from monitor.judge.settings import Budget, JudgeSettings
 from monitor.model.outcome import UnscoredReason
+from monitor.stages.kept_state import KeptState
 from monitor.stages.replica_share import ReplicaShare
 from monitor.statistics.limits import CalendarCap
 
@@ -99,14 +102,30 @@ def _read(name: str) -> dict[str, Any]:
 
 
 _HOUR, _DAY = 3600.0, 86_400.0
+_BLOCKS = 100
+"""In how many blocks a budget is claimed on the disk."""
 
 
 @dataclass(slots=True)
 class _Cap:
     name: str
     cap: CalendarCap
+    block: float
+    """How much is claimed at once: what a kill costs at most, beside the calls that it cuts off."""
     reported: int = -1
     """The last period in which reaching the cap was reported."""
+    claimed: float = 0.0
+    """What is on the disk as spent of the period `claimed_in`: never less than what is used."""
+    claimed_in: int = -1
+
+    def claim(self) -> bool:
+        """Claim more where more is used than is claimed; whether that is to be written."""
+        if self.claimed_in != self.cap.index:
+            self.claimed_in, self.claimed = self.cap.index, 0.0
+        if self.cap.used <= self.claimed:
+            return False
+        self.claimed = max(self.cap.used, min(self.cap.used + self.block, self.cap.limit))
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +140,9 @@ class BudgetTracker:
     """Enforces the caps of a budget. Knows nothing about calls: it hands out reservations and settles them.
 
     Periods are calendar hours and days (UTC), counted from the wall clock at start: if the clock jumps later, no period
-    is skipped or repeated.
+    is skipped or repeated. A restart goes on in the same period: `kept` holds, under `name`, what is spent. It is
+    written before a call, a hundredth of the limit at a time, so that after a kill up to that much more counts as
+    spent, and never less. After an orderly end it is exact.
 
     The caps of `budget` are for all replicas together, `group` is this process's share of them: when it changes, so
     does its share of what is left of the period. `spent` is called once per period for each cap that is reached, with
@@ -134,6 +155,9 @@ class BudgetTracker:
         clock: Clock,
         spent: Callable[[str, str], None] = lambda _cap, _until: None,
         group: ReplicaShare | None = None,
+        *,
+        kept: KeptState | None = None,
+        name: str = "judge",
     ) -> None:
         self._clock = clock
         self._group = group if group is not None else ReplicaShare()
@@ -142,7 +166,12 @@ class BudgetTracker:
         self._money = _caps(
             ("dollars_per_hour", budget.dollars_per_hour, _HOUR), ("dollars_per_day", budget.dollars_per_day, _DAY)
         )
-        self._judgements = _caps(("evaluations_per_day", budget.evaluations_per_day, _DAY))
+        self._judgements = _caps(("evaluations_per_day", budget.evaluations_per_day, _DAY), whole=True)
+        self._kept = kept if kept is not None else KeptState()
+        self._name = f"budget of {name}"
+        self._lock = anyio.Lock()
+        self._closed = False
+        self._restore()
 
     def reserve_dollars(self, dollars: float) -> Reservation:
         """Reserve `dollars` for a call. Raises `JudgeError(budget)` if they no longer fit."""
@@ -152,11 +181,40 @@ class BudgetTracker:
         """Reserve one evaluation. Raises `JudgeError(budget)` if it no longer fits."""
         return self._reserve(self._judgements, 1.0)
 
+    async def claim(self) -> None:
+        """Return when all that is reserved is on the disk as spent. What the disk refuses is spent in memory only."""
+        async with self._lock:
+            claimed = [one.claim() for one in (*self._money, *self._judgements)]
+            if any(claimed):
+                await self._kept.flush(self._name)
+
+    def close(self) -> None:
+        """Note that no further call is made: what is kept from now on is what was used."""
+        self._closed = True
+
     def settle(self, reservation: Reservation, amount: float) -> None:
         """Replace a reservation by the real `amount`; 0 gives all of it back."""
         for cap, index in reservation.taken:
             if cap.index == index:
                 cap.use(amount - reservation.amount)
+
+    def _restore(self) -> None:
+        if not (self._money or self._judgements):
+            return
+        found = self._kept.load(self._name) or {}
+        for one in (*self._money, *self._judgements):
+            newest = one.cap.index_of(self._clock.now()) + 1  # a later one is that of a clock that was wrong
+            match found.get(one.name):
+                case [int(index), int() | float() as used] if index <= newest and math.isfinite(used) and used >= 0:
+                    one.cap.restore(index, float(used))
+                    one.claimed_in, one.claimed = index, float(used)
+        self._kept.follow(self._name, self._spent_so_far)
+
+    def _spent_so_far(self) -> dict[str, object]:
+        caps = (*self._money, *self._judgements)
+        if self._closed:
+            return {one.name: [one.cap.index, one.cap.used] for one in caps}
+        return {one.name: [one.claimed_in, one.claimed] for one in caps}
 
     def _reserve(self, caps: tuple[_Cap, ...], amount: float) -> Reservation:
         now = self._clock.monotonic() + self._offset
@@ -183,5 +241,10 @@ def estimate_tokens(texts: Iterable[str]) -> int:
     return math.ceil(total)
 
 
-def _caps(*limits: tuple[str, float | None, float]) -> tuple[_Cap, ...]:
-    return tuple(_Cap(name, CalendarCap(limit, period)) for name, limit, period in limits if limit is not None)
+def _caps(*limits: tuple[str, float | None, float], whole: bool = False) -> tuple[_Cap, ...]:
+    """Make the caps that have a limit; `whole`: of things that are counted."""
+    return tuple(
+        _Cap(name, CalendarCap(limit, period), float(limit // _BLOCKS) if whole else limit / _BLOCKS)
+        for name, limit, period in limits
+        if limit is not None
+    )

@@ -151,6 +151,11 @@ class Caller:
         call = codec.encode(question, self._secret, form)
         prompt_tokens = estimate_tokens(message["content"] for message in call.messages)
         reserved = self._budget.reserve_dollars(self._tariff.dollars(prompt_tokens, form.max_tokens))
+        try:
+            await self._budget.claim()
+        except BaseException:
+            self._budget.settle(reserved, 0.0)
+            raise
         # Count the call as paid in full until its usage is known; a call that is cut off or sends no usage stays so.
         spent = (prompt_tokens, form.max_tokens)
         usage.calls += 1

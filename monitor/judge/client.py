@@ -69,7 +69,7 @@ async def open_judge(
     await anyio.to_thread.run_sync(key.load)
     made = open_classifier if settings.is_classifier else LiteLLM
     provider = seam(made(settings, runtime.clock, key))
-    client = JudgeClient(settings, runtime, provider, tariff, rng=rng, pause=pause, key=key)
+    client = JudgeClient(settings, runtime, provider, tariff, rng=rng, pause=pause, key=key, place=place)
     missing = before_a_call(settings, os.environ, place)
     if pause is not None and missing is not None:
         pause.refused(missing.cause, missing.why)
@@ -152,6 +152,7 @@ class JudgeClient:
         rng: random.Random,
         pause: Pause | None = None,
         key: ApiKey | None = None,
+        place: str = "judge",
     ) -> None:
         self.model = settings.model or ""
         self.pause = pause or Pause(runtime.clock, runtime.events, model=self.model)
@@ -165,7 +166,9 @@ class JudgeClient:
         self._priced = tariff is not None
         self._metrics = JudgeMetrics(self.model, runtime.metrics)
         self._cache = Cache(settings.cache, runtime.clock)
-        self._budget = BudgetTracker(settings.budget, runtime.clock, self._budget_spent, runtime.share)
+        self._budget = BudgetTracker(
+            settings.budget, runtime.clock, self._budget_spent, runtime.share, kept=runtime.kept, name=place
+        )
         self._caller = Caller(
             settings,
             runtime,
@@ -219,6 +222,7 @@ class JudgeClient:
     def close(self) -> None:
         """Cancel all open questions and refuse new ones."""
         self._closed = True
+        self._budget.close()
         self._loaded.set()
         for scope in list(self._asking):
             scope.cancel()
@@ -297,6 +301,7 @@ class JudgeClient:
             raise
         usage = QuestionUsage(probe=probe)
         try:
+            await self._budget.claim()
             data, model = await self._judge(question, deadline, usage)
         except JudgeError as error:
             error.tries = tuple(usage.tries)

@@ -13,6 +13,7 @@ from monitor.model.case import Case
 from monitor.model.outcome import Score
 from monitor.samplers.budget import Budgeted, SamplingBudget
 from monitor.stages import Evaluator, PastResult, Runtime, Sampling, SamplingDecision
+from monitor.stages.kept_state import StateValue
 from monitor.statistics.defect_model import INPUTS, DefectModel, are_inputs, inputs
 from monitor.statistics.sampling_gain import DAYS, Watch
 from monitor.telemetry.events import Event
@@ -70,6 +71,11 @@ class _Boosting:
         self._slopes = (slope, *(0.0 for _ in INPUTS[1:]))
         self._shifts = [(*name.partition("=")[::2], math.log(odds)) for name, odds in options.odds.items()]
         self._apps: OrderedDict[str, _App] = OrderedDict()
+        self._changed = False  # since the state was kept
+        name = f"boosting of {evaluator.name}"
+        self._known: StateValue = runtime.kept.load(name) or {}
+        self._restore(self._known)
+        runtime.kept.follow(name, self._state)
 
     def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> SamplingDecision:
         seen = inputs(local, self._options.boost)
@@ -95,6 +101,26 @@ class _Boosting:
         if past.defect is not None and are_inputs(past.inputs):
             self._teach(past.app, past.inputs, past.emphasis, past.shift, defect=past.defect)
 
+    def _state(self) -> StateValue:
+        """Return by app what was watched and how long boosting is paused; what was learned is in the history."""
+        if self._changed:
+            self._changed = False
+            now = self._runtime.clock.monotonic()
+            apps = {name: [max(app.paused_until - now, 0.0), app.watch.state(now)] for name, app in self._apps.items()}
+            self._known = {"at": self._runtime.clock.now(), "apps": apps}
+        return self._known
+
+    def _restore(self, found: StateValue) -> None:
+        match found:
+            case {"at": int() | float() as at, "apps": dict(apps)}:
+                now, away = self._runtime.clock.monotonic(), max(self._runtime.clock.now() - at, 0.0)
+                for name, one in list(apps.items())[-_APPS:]:
+                    match one:
+                        case [int() | float() as paused, days]:
+                            app = self._of(name)
+                            app.paused_until = now + min(paused, _PAUSE) - away if paused > away else 0.0
+                            app.watch.restore(days, now, away)
+
     def _teach(self, name: str, seen: tuple[float, ...], weight: float, shift: float, *, defect: bool) -> _App:
         app = self._of(name)
         app.learner.learn(seen, weight, shift, defect=defect)
@@ -104,6 +130,7 @@ class _Boosting:
 
     def _watch(self, name: str, app: _App, weight: float, *, defect: bool) -> None:
         now = self._runtime.clock.monotonic()
+        self._changed = True
         app.watch.add(weight, now, defect=defect)
         if app.learner.labels % _LOOK_EVERY:
             return

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from monitor.model.case import Case
 from monitor.model.outcome import Score
 from monitor.stages import Evaluator, PastResult, Runtime, Sampler, Sampling, SamplingDecision
+from monitor.stages.kept_state import StateValue
 from monitor.statistics.budget_pacer import CAP, BudgetPacer
 
 HOURS: Final = 24.0
@@ -66,11 +67,16 @@ class SamplingBudget:
         self._options = options
         self._price, self._priced = options.dollars_per_evaluation, _FIRST_VERDICTS
         self._clock = runtime.clock
+        self._drawn = False  # since the state was kept
         self._group = runtime.share
         self._share = runtime.share.of_budget
         mean = options.mean_hour() * self._share
         cap = options.max_per_hour * self._share if options.max_per_hour is not None else CAP * mean
         self._pacer = BudgetPacer(mean * HOURS, cap, runtime.clock.monotonic())
+        name = f"pacer of {evaluator}"
+        self._known: StateValue = runtime.kept.load(name) or {}
+        self._restore(self._known)
+        runtime.kept.follow(name, self._state)
         metrics = runtime.metrics
         metrics.sampling_bucket.labels(evaluator).set_function(lambda: self._pacer.level)
         metrics.sampling_bucket_limit.labels(evaluator).set_function(lambda: self._pacer.size)
@@ -92,8 +98,34 @@ class SamplingBudget:
         if share != self._share:
             self._pacer.scale(share / self._share)
             self._share = share
+        self._drawn = True
         paced = self._pacer.draw(risk, self._clock.monotonic(), trust, part)
         return SamplingDecision(paced.probability, paced.target, risk, inputs, paced.thinned, shift)
+
+    def _state(self) -> StateValue:
+        """Return what a restart goes on from."""
+        if self._drawn:
+            self._drawn = False
+            pacer = self._pacer.state(self._clock.monotonic())
+            own = {"at": self._clock.now(), "share": self._share, "price": self._price, "priced": self._priced}
+            self._known = {**own, "pacer": pacer}
+        return self._known
+
+    def _restore(self, found: StateValue) -> None:
+        """Go on where the previous process ended; else, or with unknown values, as if there had been none."""
+        match found:
+            case {
+                "at": int() | float() as at,
+                "share": int() | float() as share,
+                "price": int() | float() as price,
+                "priced": int() | float() as priced,
+                "pacer": dict(pacer),
+            } if share > 0 and price >= 0 and 0 < priced <= _VERDICTS:
+                away = max(self._clock.now() - at, 0.0)
+                if self._options.dollars_per_day is not None:
+                    self._price, self._priced = price, priced
+                    self._follow_price()
+                self._pacer.restore(pacer, self._clock.monotonic(), away, self._share / share)
 
     def paid(self, dollars: float) -> None:
         """Learn the cost of an evaluation."""
@@ -102,7 +134,11 @@ class SamplingBudget:
             return
         self._priced = min(self._priced + 1, _VERDICTS)
         self._price += (dollars - self._price) / self._priced
-        per_day = options.dollars_per_day / max(self._price, _CHEAPEST)
+        self._follow_price()
+
+    def _follow_price(self) -> None:
+        options = self._options
+        per_day = (options.dollars_per_day or 0.0) / max(self._price, _CHEAPEST)
         self._pacer.per_day = per_day * self._share
         self._pacer.per_hour = (options.max_per_hour or CAP * per_day / HOURS) * self._share
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ConfigDict
 
 from monitor.clock import Clock, SystemClock
+from monitor.stages.kept_state import KeptState
 from monitor.stages.replica_share import ReplicaShare
 from monitor.telemetry.events import Events
 from monitor.telemetry.health import Health
@@ -32,8 +33,8 @@ def type_name(component: Component) -> str:
 class Runtime:
     """What the application lends to every component that runs. Plug-ins use `clock`; the rest is for the monitor.
 
-    `share` is this replica's share of the traffic, `site` takes web pages, and `tracer` records the monitor's own
-    spans, which go nowhere by default.
+    `share` is this replica's share of the traffic, `kept` keeps small values over restarts, `site` takes web pages, and
+    `tracer` records the monitor's own spans, which go nowhere by default.
     """
 
     clock: Clock
@@ -41,6 +42,7 @@ class Runtime:
     events: Events
     health: Health
     share: ReplicaShare = field(default_factory=ReplicaShare)
+    kept: KeptState = field(default_factory=KeptState)
     site: Site = field(default_factory=Site)
     tracer: Tracer = field(default_factory=Tracer)
 

@@ -9,6 +9,7 @@ past and on the case itself, so rates stay unbiased. Constants were chosen by si
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from monitor.statistics.defect_model import PRIOR_RATE
@@ -32,6 +33,7 @@ _RISK_CASES = 50.0  # the weight of the first guess of the mean risk
 _CORRECTED_EVERY = 30.0  # cases or more
 _CORRECTION = 0.1
 _CORRECTED_AT_MOST = 16.0
+_KEPT = ("spent", "cases", "mean_risk", "risk_sum", "deviation_sum", "risk_cases", "scale")  # over a restart
 
 
 class Paced(NamedTuple):
@@ -57,6 +59,12 @@ class _Average:
 
     def scale(self, factor: float) -> None:
         self._cases *= factor
+
+    def state(self) -> dict[str, float]:
+        return {"cases": self._cases, "minutes": self._minutes}
+
+    def restore(self, cases: float, minutes: float) -> None:
+        self._cases, self._minutes = cases, max(minutes, 1e-9)
 
     @property
     def value(self) -> float:
@@ -114,6 +122,38 @@ class BudgetPacer:
             average.scale(factor)
         self._cases *= factor
         self._spent *= factor
+
+    def state(self, now: float) -> dict[str, float]:
+        """Return what `restore` takes, as numbers by name."""
+        self._pass_time(now)
+        averages = {f"{name}_{part}": value for name, one in self._averages() for part, value in one.state().items()}
+        return {**averages, **{name: getattr(self, f"_{name}") for name in _KEPT}, "age": now - self._began,
+                "level": self._bucket.level}  # fmt: skip
+
+    def restore(self, state: Mapping[str, object], now: float, away: float, factor: float = 1.0) -> None:
+        """Go on from the `state` of a process that ended `away` seconds ago; leaves a new pacer as it is if it is none.
+
+        The bucket has filled meanwhile. The traffic is assumed to be what it was then, `factor` times.
+        """
+        found = {name: float(value) for name, value in state.items() if isinstance(value, int | float)}
+        names = {f"{name}_{part}" for name, one in self._averages() for part in one.state()} | {*_KEPT, "age", "level"}
+        if not names <= found.keys() or not all(math.isfinite(found[one]) and found[one] >= 0 for one in names):
+            return
+        for name, one in self._averages():
+            one.restore(found[f"{name}_cases"], found[f"{name}_minutes"])
+            one.scale(factor)
+        for name in _KEPT:
+            setattr(self, f"_{name}", found[name])
+        self._scale = min(max(self._scale, 1 / _CORRECTED_AT_MOST), _CORRECTED_AT_MOST)
+        self._risk_cases = max(self._risk_cases, 1.0)
+        self._cases *= factor
+        self._spent *= factor
+        self._began = now - found["age"] - away
+        self._bucket.restore(found["level"] * factor, now, away)
+        self._plan()
+
+    def _averages(self) -> tuple[tuple[str, _Average], ...]:
+        return ("slow", self._slow), ("recent", self._recent), ("fast", self._fast)
 
     def draw(self, risk: float | None, now: float, trust: float = 1.0, part: float = 1.0) -> Paced:
         """Return the probability, above 0, of the case that has arrived.

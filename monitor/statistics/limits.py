@@ -52,6 +52,11 @@ class TokenBucket:
         self.level = min(self.level + self.limit * max(now - self._refilled, 0.0) / self._period, self.size)
         self._refilled = now
 
+    def restore(self, level: float, now: float, away: float) -> None:
+        """Go on from the `level` that was left `away` seconds before `now`."""
+        self.level, self._refilled = min(level, self.size), now - away
+        self.refill(now)
+
     def scale(self, factor: float) -> None:
         """Multiply the limit by `factor`, and the tokens that are left."""
         self.limit *= factor
@@ -86,17 +91,29 @@ class CalendarCap:
         self._of_all = limit
         self._period = period
         self._share = 1.0
+        self._begun = False
         self.index = -1
         """The number of the current period since 1970."""
         self.limit = 0.0
         """This process's part of the limit in the current period."""
         self.used = 0.0
 
+    def restore(self, index: int, used: float) -> None:
+        """Go on from what was `used` in the period `index`, before the first `turn`."""
+        self.index, self.used = index, used
+        self._begun = False
+
+    def index_of(self, now: float) -> int:
+        """Return the number of the period of `now`."""
+        return int(now // self._period)
+
     def turn(self, now: float, share: float = 1.0) -> None:
         """Go to the period of `now`. `share`, above 0, may change at any time."""
-        index = int(now // self._period)
+        index = self.index_of(now)
         if index > self.index:
-            self.index, self.used = index, 0.0
+            self.index, self.used, self._begun = index, 0.0, False
+        if not self._begun:
+            self._begun = True
             self.limit = self._of_all * share
         elif share != self._share:
             # All processes are assumed to have used alike: scale what is left by the change of the share.

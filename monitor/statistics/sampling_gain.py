@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from dataclasses import astuple
 from typing import Final
 
 from monitor.statistics.rates import Sums
@@ -11,6 +13,13 @@ DAYS: Final = 7
 _DAY = 86400.0
 _ENOUGH_DEFECTS = 50.0
 _WORST = 0.9
+
+
+_NUMBERS = len(astuple(Sums()))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def gain(sums: Sums) -> float | None:
@@ -40,6 +49,17 @@ class Watch:
         if self._days and self._days[-1][0] == day:
             one += self._days.pop()[1]
         self._days.append((day, one))
+
+    def state(self, now: float) -> list[list[float]]:
+        """Return what `restore` takes: by day, its age in days and its sums."""
+        return [[float(now // _DAY - day), *astuple(sums)] for day, sums in self._days]
+
+    def restore(self, state: object, now: float, away: float) -> None:
+        """Go on from the `state` of a process that ended `away` seconds ago. Leaves out what is none."""
+        for one in state if isinstance(state, list) else ():
+            match one:
+                case [int() | float() as age, *numbers] if len(numbers) == _NUMBERS and all(map(_is_number, numbers)):
+                    self._days.append((int(now // _DAY - age - away // _DAY), Sums(*numbers)))
 
     def loses(self, now: float) -> float | None:
         """Return the gain if boosting certainly does harm: below 0.9, with fifty effective defects. Else None."""

@@ -16,6 +16,8 @@ REQUEST_LOG: Final = "request_log.db"
 """What happened to each request."""
 SEVERE_CASES: Final = "severe_cases.db"
 """Answers that were judged severe twice."""
+STATE: Final = "state.db"
+"""What is spent of budgets, and what pacers know of the traffic."""
 BACKFILL: Final = "backfill.db"
 """Evaluations that were missed or requested later."""
 

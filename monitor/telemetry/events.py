@@ -27,6 +27,8 @@ class Event(StrEnum):
     SPOOL_FAILED = "spool_failed"
     SPOOL_RECOVERED = "spool_recovered"
     DATABASE_DAMAGED = "database_damaged"
+    STATE_FAILED = "state_failed"
+    STATE_RECOVERED = "state_recovered"
     SPOOL_REPLAYED = "spool_replayed"
     MEMORY_SHORT = "memory_short"
     REQUEST_SET_ASIDE = "request_set_aside"

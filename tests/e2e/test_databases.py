@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.llm import LLMServer, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.service import BAD, CONTEXT, GOOD
 from tests.support.tools import wait_until
 
-DATABASES = ("spool.db", "retained.db", "history.db", "request_log.db", "severe_cases.db", "backfill.db")
+DATABASES = ("spool.db", "retained.db", "history.db", "request_log.db", "severe_cases.db", "backfill.db", "state.db")
 CONFIG: dict[str, Any] = {
     "evaluators": [{"type": "overlap_groundedness"}, {"type": "response_length"}],
     "storage": {"texts": "all", "spool_retention": "1d"},
@@ -141,3 +142,32 @@ def test_a_folder_in_the_place_of_a_database_is_named(tmp_path: Path) -> None:
     assert monitor.process is not None
     assert monitor.process.wait(120) == 2
     assert "history.db cannot be opened: Is a directory" in monitor.log.read_text()
+
+
+def test_d10_a_budget_of_a_day_is_spent_once_over_kills(tmp_path: Path) -> None:
+    with LLMServer() as llm:
+        llm.always(verdict(observations=["it answers"], explanation="it answers the question", score=5))
+        judge = {
+            "model": "openai/scripted",
+            "api_base": llm.url,
+            "api_key": "none",
+            "recheck_share": 0,
+            "budget": {"evaluations_per_day": 3},
+        }
+        monitor = MonitorProcess(
+            tmp_path, {"judge": judge, "evaluators": [{"type": "relevance"}], "canary": {"interval": None}}
+        )
+
+        def ended() -> bool:
+            unscored = monitor.total("ragmonitor_unscored_total", evaluator="relevance", reason="budget")
+            scored = monitor.total("ragmonitor_evaluations_total", evaluator="relevance")
+            return scored + unscored >= 2  # more where the kill left a delivery in the spool
+
+        with monitor:
+            send(monitor, "first", 2)
+            wait_until(ended, 120, "two verdicts")
+            monitor.kill()
+            monitor.start()
+            send(monitor, "second", 2)
+            wait_until(ended, 120, "the end of two more")
+        assert len(llm.requests) == 3

@@ -134,7 +134,14 @@ class BackfillContext:
         Raises `ConfigError` where a judge cannot work.
         """
         metrics, clock, share = Metrics(), runtime.clock, runtime.share
-        lent = Runtime(clock=clock, metrics=metrics, events=_BackfillEvents(metrics), health=Health(), share=share)
+        lent = Runtime(
+            clock=clock,
+            metrics=metrics,
+            events=_BackfillEvents(metrics),
+            health=Health(),
+            share=share,
+            kept=runtime.kept.part("backfill, "),
+        )
         opening = open_scorer(
             self.evaluators,
             {name: settings.model_copy(update={"budget": budget}) for name, settings in self.judges.items()},

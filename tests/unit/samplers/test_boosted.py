@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from monitor.clock import ManualClock
 from monitor.config import Config
 from monitor.config.file import parse
 from monitor.errors import ConfigError
@@ -19,7 +20,7 @@ from monitor.samplers.by_attribute import ByAttribute
 from monitor.samplers.uniform import Uniform
 from monitor.statistics.defect_model import INPUTS, inputs
 from tests.support.rubrics import shipped
-from tests.support.runtime import runtime, total
+from tests.support.runtime import RememberedState, runtime, total
 from tests.support.sampled import BAD, GOOD, OVERLAP, case, local
 
 
@@ -164,3 +165,60 @@ def test_what_cannot_be_meant_is_refused_with_its_place(sample, said) -> None:
     with pytest.raises(ConfigError, match=r"evaluators\[0\]") as caught:
         config(sample)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "sampler", [Boosted(per_day=240), BudgetSampler(per_day=240), BudgetSampler(dollars_per_day=1)]
+)
+def test_lives_that_are_cut_short_spend_a_budget_once_together(sampler: Boosted | BudgetSampler) -> None:
+    clock, kept, drawn = ManualClock(), RememberedState(), []
+    for _ in range(30):  # a crash loop: a life a second, a hundred cases in each
+        sampling = sampler.open(shipped("groundedness"), runtime(clock, kept))
+        drawn += [sampling.draw(case(GOOD), local(GOOD)).probability for _ in range(100)]
+        clock.advance(1.0)
+        kept.ended()
+    steady = sampler.open(shipped("groundedness"), runtime(ManualClock(), RememberedState()))
+    in_one_life = math.fsum(steady.draw(case(GOOD), local(GOOD)).probability for _ in range(3000))
+    assert math.fsum(drawn) <= in_one_life * 1.1 + 1
+
+
+def test_a_budget_goes_on_after_a_night_off_as_if_it_had_waited() -> None:
+    clock, kept = ManualClock(), RememberedState()
+    first = BudgetSampler(per_day=240).open(shipped("groundedness"), runtime(clock, kept))
+    for _ in range(300):
+        clock.advance(60.0)
+        target = first.draw(case(GOOD), local(GOOD)).target
+    kept.ended()
+    clock.advance(8 * 3600.0)
+    again = BudgetSampler(per_day=240).open(shipped("groundedness"), runtime(clock, kept)).draw(case(GOOD), local(GOOD))
+    assert again.target == pytest.approx(target, rel=0.5)
+    assert not again.thinned
+
+
+@pytest.mark.parametrize(
+    "kept", [{}, {"at": "x"}, {"at": 0, "share": 1, "price": 1, "priced": 20, "pacer": {"age": -1}}]
+)
+def test_what_is_no_state_of_a_pacer_leaves_it_as_new(kept: dict[str, object]) -> None:
+    state = RememberedState()
+    state.follow("pacer of groundedness", lambda: kept)
+    state.ended()
+    odd = BudgetSampler(per_day=240).open(shipped("groundedness"), runtime(kept=state))
+    new = BudgetSampler(per_day=240).open(shipped("groundedness"), runtime())
+    assert odd.draw(case(GOOD), local(GOOD)) == new.draw(case(GOOD), local(GOOD))
+
+
+def test_a_pause_of_boosting_outlives_a_restart_and_ends_on_time() -> None:
+    clock, kept, rng = ManualClock(), RememberedState(), random.Random(8)
+    sampling = Boosted(per_day=24_000).open(shipped("groundedness"), runtime(clock, kept))
+    for number in range(3000):  # as in the test of the pause itself
+        defect = number % 20 == 0
+        drawn = sampling.draw(case(), local())
+        led = replace(drawn, probability=drawn.target * (0.5 if defect else rng.choice((0.5, 2.0))))
+        sampling.learn(case(), led, defect=defect, dollars=0.0)
+    assert sampling.draw(case(BAD), local(BAD)).risk is None
+    kept.ended()
+    clock.advance(86_400.0)
+    again = Boosted(per_day=24_000).open(shipped("groundedness"), runtime(clock, kept))
+    assert again.draw(case(BAD), local(BAD)).risk is None
+    clock.advance(6 * 86_400.0 + 1)
+    assert again.draw(case(BAD), local(BAD)).risk is not None
