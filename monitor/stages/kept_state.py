@@ -24,10 +24,10 @@ class KeptState:
 
     def part(self, prefix: str) -> KeptState:
         """Return a view in which all names begin with `prefix`."""
-        return _Part(self, prefix)
+        return _Prefixed(self, prefix)
 
 
-class _Part(KeptState):
+class _Prefixed(KeptState):
     def __init__(self, whole: KeptState, prefix: str) -> None:
         self._whole = whole
         self._prefix = prefix

@@ -40,7 +40,7 @@ async def open_state(
     is logged once. Raises `ConfigError` where a newer version wrote the file.
     """
     thread = ThreadPoolExecutor(1, thread_name_prefix="state")
-    state = _StateFile(path, thread, clock=clock, metrics=metrics, events=events)
+    state = _StateDatabase(path, thread, clock=clock, metrics=metrics, events=events)
     try:
         await state.open()
         work = asyncio.create_task(state.work(every), name="state")
@@ -58,7 +58,7 @@ async def open_state(
         thread.shutdown(wait=False)
 
 
-class _StateFile(KeptState):
+class _StateDatabase(KeptState):
     """Use it on one event loop. What blocks runs in `thread`."""
 
     def __init__(
