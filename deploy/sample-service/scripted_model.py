@@ -1,7 +1,7 @@
 """A language model behind the OpenAI chat API that needs no key: it answers with a sentence of the prompt.
 
-It stands in where no key is configured, so that the whole way of a request, HTTP included, is the real one. It does as
-it is told: asked to add what the help pages do not have, it invents something.
+It stands in where no key is configured, so that the whole way of a request, HTTP included, is the real one. It does
+what the prompt says: asked to add what the help pages do not have, it invents something.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INVENTED = (
     "Simply whistle twice near the crocodile fountain, then Professor Tangerine unlocks everything.",
     "Platinum members inherit vineyards in Bolivia after completing seventeen marathons.",
 )
-"""What it says when it is told to make things up: no word of it stands in the help pages."""
+"""What it says when the prompt asks it to make things up: no word of it stands in the help pages."""
 
 _WORD = re.compile(r"\w+")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")

@@ -130,7 +130,7 @@ async def test_what_the_collector_writes_is_read_in_every_encoding_and_rows_too(
     record = {"traceId": f"{8:032x}", "spanId": f"{1:016x}", "body": {"stringValue": "said"}}
     as_json = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
     logs = {"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]}
-    row = {"request": "why?", "response": "because", "retrieved_context": [{"content": "a reason"}]}
+    row = {"request": "why?", "response": "because", "retrieved_context": [{"content": "a reason"}], "mood": 1}
     produce_traces(broker, topic, [9])
     produce(broker, names["json"], [(None, json.dumps(as_json).encode())])
     produce(broker, names["otlp_logs"], [(None, json.dumps(logs).encode())])
@@ -142,13 +142,15 @@ async def test_what_the_collector_writes_is_read_in_every_encoding_and_rows_too(
         names["otlp_logs"]: "otlp_json",
         names["rows"]: {"encoding": "case", "app": "shop"},
     }
-    async with reading(broker, intake, group=topic, topics=topics):
+    async with reading(broker, intake, group=topic, topics=topics) as running:
         await until(lambda: len(intake.batches) == 4, "four messages")
         spans = [one for one in intake.batches if isinstance(one, SpanBatch)]
         assert sorted(intake.traces) == [7, 9]
         assert [one.signal for one in spans].count("logs") == 1
         (delivered,) = (one for one in intake.batches if isinstance(one, RowBatch))
         assert [one.app for one in delivered.rows] == ["shop", "shop"]
+        unread = "ragmonitor_consumer_rows_with_unread_fields_total"
+        await until(lambda: total(running.runtime.metrics, unread, topic=names["rows"]) == 2, "the fields not read", 5)
         await until(lambda: committed(broker, topic) == 4, "the commit of all", 5)
 
 
