@@ -235,7 +235,7 @@ def _durations() -> Panel:
 def _memory_of_traces() -> Panel:
     return curve(
         "Open traces",
-        "Memory held by incomplete traces, by replica; bounded by `assembly.max_open_bytes`.",
+        "Memory held by incomplete traces, by replica; bounded by their share of `limits.memory`.",
         BYTES,
         Query(selector("ragmonitor_open_traces_bytes", INSTANCE), "{{instance}}"),
         empty="no monitor",
@@ -245,9 +245,10 @@ def _memory_of_traces() -> Panel:
 def _memory() -> Panel:
     return curve(
         "Memory",
-        "Resident memory of each replica, from the kernel.",
+        "Resident memory of each replica with its worker processes, and its limit. Alert: `RagMemoryShort`.",
         BYTES,
-        Query(f"{selector('process_resident_memory_bytes', INSTANCE)}\n{_OURS}", "{{instance}}"),
+        Query(selector("ragmonitor_memory_resident_bytes", INSTANCE), "{{instance}}"),
+        Query(selector("ragmonitor_memory_limit_bytes", INSTANCE), "{{instance}} limit"),
         empty="no monitor",
     )
 

@@ -154,18 +154,20 @@ def _group_limits(machine: Path) -> Iterator[int]:
     except OSError:
         return
     for line in lines:
+        names: tuple[str, ...]
         number, controllers, path = [*line.split(":", 2), "", ""][:3]
         if "memory" in controllers.split(","):
-            top, name = mounted / "memory", "memory.limit_in_bytes"
+            top, names = mounted / "memory", ("memory.limit_in_bytes",)
         elif number == "0":
-            top, name = mounted, "memory.max"
+            top, names = mounted, ("memory.max", "memory.high")  # beyond the latter it would be throttled
         else:
             continue
         group = Path(path.lstrip("/"))
         for one in (group, *group.parents):  # in a container, the group may be at the top, whatever its path says
             if ".." in one.parts:
                 continue
-            try:
-                yield int((top / one / name).read_text())
-            except (OSError, ValueError):  # there is none, or `max`: no limit
-                continue
+            for name in names:
+                try:
+                    yield int((top / one / name).read_text())
+                except (OSError, ValueError):  # there is none, or `max`: no limit
+                    continue

@@ -16,6 +16,7 @@ from tests.support.paths import ROOT
 MIB = 1024**2
 GROUPS = {
     "version 2": ("0::/\n", {"memory.max": "536870912\n"}, 512 * MIB),
+    "version 2, throttled from": ("0::/\n", {"memory.max": "536870912\n", "memory.high": "314572800\n"}, 300 * MIB),
     "version 2, no limit": ("0::/\n", {"memory.max": "max\n"}, None),
     "version 2, nested: the narrowest": (
         "0::/a/b\n",
