@@ -21,7 +21,7 @@ def _tests() -> Iterator[Test]:
     silent = [expect_firing(NAME, 2 * HOUR)]
     for title, series, checks in (
         ("one of two replicas refuses for an hour: fires", [input_series(_REFUSING, one, "0x12 1x24"), beside], fires),
-        ("it refused an hour ago: silent", [input_series(_REFUSING, one, "1x12 0x24"), beside], silent),
+        ("it refused more than an hour ago: silent", [input_series(_REFUSING, one, "1x6 0x30"), beside], silent),
         ("no replica refuses: silent", [beside], silent),
         ("no data: silent", [], silent),
     ):
