@@ -5,8 +5,7 @@ A case is built by `monitor.Case.from_texts`. docs/python.md shows such tests.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pydantic import PrivateAttr
@@ -14,7 +13,7 @@ from pydantic import PrivateAttr
 from monitor.clock import ManualClock
 from monitor.errors import JudgeError
 from monitor.model.outcome import EvaluationResult, UnscoredReason
-from monitor.stages import Deliver, Prompt, Question, Runtime, Sink, Verdict
+from monitor.stages import Prompt, Question, Sink, Verdict
 
 __all__ = ["ManualClock", "RecordingSink", "ScriptedAnswer", "ScriptedJudge"]
 
@@ -65,11 +64,6 @@ class RecordingSink(Sink):
         """The results so far, in the order in which they came."""
         return self._results
 
-    async def deliver(self, result: EvaluationResult) -> None:
-        """Keep a result."""
-        self._results.append(result)
-
-    @asynccontextmanager
-    async def open(self, runtime: Runtime) -> AsyncIterator[Deliver]:  # noqa: ARG002 - the contract's signature
-        """Give `deliver`."""
-        yield self.deliver
+    async def deliver(self, results: Sequence[EvaluationResult]) -> None:
+        """Keep results."""
+        self._results.extend(results)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -34,6 +34,7 @@ from monitor.model.outcome import EvaluationResult
 from monitor.model.severe import SevereCase
 from monitor.operations.event_loop import unwrap_errors
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.followers import Followers
 from monitor.pipeline.introspection.evaluator_status import StatusTracker, TrackedEvaluator
 from monitor.pipeline.privacy import PrivacyFilter
 from monitor.pipeline.scoring import versions
@@ -43,10 +44,11 @@ from monitor.privacy.audit import Audit
 from monitor.privacy.erasure import ErasureMarks
 from monitor.privacy.redaction import Redactor
 from monitor.sinks.history import HistorySink
-from monitor.stages import Component, Deliver, Runtime, Source, type_name
+from monitor.stages import Deliver, Runtime, Sink, Source, named
 from monitor.statistics.windows import Windows
 from monitor.storage import files, severe_cases, state_file
 from monitor.storage.history import tables
+from monitor.storage.history.feed import Feed
 from monitor.storage.request_log import Recorder, recording
 from monitor.storage.request_log import store as request_log
 from monitor.storage.severe_cases import SevereCaseFile
@@ -93,6 +95,8 @@ class Running:
 class Parts:
     """What is open. `judges` and `sinks` are by name, `versions` those of the evaluators at work, by theirs.
 
+    `sinks` are those that take a result at once, the history first; all others are `followers` of the history.
+
     `arrived` gives each source the function that it reports its address to. `recorder` writes the request log; None: it
     is off. `severe_file` holds severe cases; None: no alert asks for them. `memory` is what each part may use.
     """
@@ -104,6 +108,7 @@ class Parts:
     guard: PoisonGuard
     judges: Mapping[str, JudgeClient]
     sinks: Mapping[str, Deliver]
+    followers: Followers
     private: PrivacyFilter
     recorder: Recorder | None
     severe_file: SevereCaseFile | None
@@ -143,15 +148,7 @@ async def open_parts(config: Config, clock: Clock, plan: MemoryPlan, stack: Asyn
     history = HistorySink.in_folder(config.storage.path, config.storage)
     private = _private(config, runtime)
     runtime.events.also(Audit(config.storage.path, clock, runtime.events).on_event)
-    sinks: dict[str, Deliver] = {}
-    places = ["storage", *(f"sinks[{number}]" for number in range(len(config.sinks)))]
-    for place, (name, sink) in zip(places, [("storage", history), *named(config.sinks)], strict=True):
-        try:
-            with unwrap_errors():
-                opened = await stack.enter_async_context(sink.open(runtime))
-        except ConfigError as error:
-            raise ConfigError(placed(error, place, type(sink).model_fields)) from None
-        sinks[name] = private.over(opened)
+    sinks, followers = await _open_sinks(config, history, private, runtime, stack)
     recorder = await stack.enter_async_context(_recording(config.storage, runtime))
     severe_file = _severe_file(config, runtime, stack)
     log = SevereLog(config.alerts, config.severe_rules, _load(severe_file, runtime)) if severe_file else None
@@ -166,6 +163,7 @@ async def open_parts(config: Config, clock: Clock, plan: MemoryPlan, stack: Asyn
         guard=guard,
         judges=judges,
         sinks=sinks,
+        followers=followers,
         private=private,
         recorder=recorder,
         severe_file=severe_file,
@@ -173,6 +171,29 @@ async def open_parts(config: Config, clock: Clock, plan: MemoryPlan, stack: Asyn
         arrived=arrived,
         memory=plan,
     )
+
+
+async def _open_sinks(
+    config: Config, history: HistorySink, private: PrivacyFilter, runtime: Runtime, stack: AsyncExitStack
+) -> tuple[dict[str, Deliver], Followers]:
+    """Open the history and all sinks, until `stack` is left: those that take results at once, and the followers."""
+    sinks: dict[str, Deliver] = {}
+    following: dict[str, tuple[Sink, Deliver]] = {}
+    places = ["storage", *(f"sinks[{number}]" for number in range(len(config.sinks)))]
+    for place, (name, sink) in zip(places, [("storage", history), *named(config.sinks).items()], strict=True):
+        try:
+            with unwrap_errors():
+                opened = await stack.enter_async_context(sink.open(runtime))
+        except ConfigError as error:
+            raise ConfigError(placed(error, place, type(sink).model_fields)) from None
+        if sink.follows:
+            following[name] = sink, opened
+        else:
+            sinks[name] = private.over(opened)
+    followers = Followers(Feed(config.storage.path / files.HISTORY), following, runtime, rng=random.Random())
+    await followers.begin()
+    sinks["storage"] = followers.after(sinks["storage"])
+    return sinks, followers
 
 
 @contextlib.asynccontextmanager
@@ -201,7 +222,7 @@ async def _open_judges(
 
 def _arrivals(config: Config, runtime: Runtime, all_listen: anyio.Event) -> Callable[[Source, str], None]:
     """Waits for all sources to listen; returns what each is to tell its address to."""
-    names = {id(source): name for name, source in named(config.sources)}
+    names = {id(source): name for name, source in named(config.sources).items()}
     for name in names.values():
         runtime.health.expect(name)
     if not names:
@@ -216,21 +237,6 @@ def _arrivals(config: Config, runtime: Runtime, all_listen: anyio.Event) -> Call
             all_listen.set()
 
     return is_listening
-
-
-C = TypeVar("C", bound=Component)
-
-
-def named(components: Sequence[C]) -> list[tuple[str, C]]:
-    """Name each component by its type; a second one of a type `type_2` and so on."""
-    found: dict[str, C] = {}
-    for one in components:
-        name, number = type_name(one), 1
-        while name in found:
-            number += 1
-            name = f"{type_name(one)}_{number}"
-        found[name] = one
-    return list(found.items())
 
 
 def _metrics() -> Metrics:

@@ -41,6 +41,7 @@ from monitor.web.mount import mount
 
 _SWITCH_INTERVAL = 0.001
 """Seconds after which a thread that reads something large lets the receivers go on. Python's default is 5 ms."""
+_LAST_SENDING = 2.0  # seconds that sinks may take when stopping; they get the rest after the restart
 
 
 async def run(
@@ -84,12 +85,14 @@ async def run(
             beside.start_soon(MemoryWatch(plan.limit, runtime).run)
             beside.start_soon(calibration.watch, config.storage.path, parts.versions, runtime)
             beside.start_soon(canary.run)
+            beside.start_soon(parts.followers.run)
             beside.start_soon(made.backfill.run, backfill_context(config, parts, made))
             if replay is not None:
                 beside.start_soon(replay)
             if trials is not None:
                 beside.start_soon(trials.run)
             await pipeline.run(stop, parts.arrived)
+            await parts.followers.drain(_LAST_SENDING)
             runtime.events.info(Event.STOPPING, "drained")
             beside.cancel_scope.cancel()
     runtime.events.info(Event.STOPPED, "stopped")
@@ -140,6 +143,7 @@ def _pipeline(config: Config, parts: Parts, made: ScoringParts, assembly: Assemb
         private=parts.private,
         processor=made.processor,
         guard=parts.guard,
+        when_sent=parts.followers.when_sent,
     )
 
 

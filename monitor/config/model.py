@@ -220,6 +220,20 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _sinks_can_follow(self) -> Config:
+        taken = {"storage", "listeners"}
+        for index, sink in enumerate(self.sinks):
+            if sink.name is not None and sink.name in taken:
+                raise ConfigError(f"sinks[{index}].name: {sink.name!r} is taken")
+            taken.update([sink.name] if sink.name is not None else ())
+            if sink.follows and getattr(sink, "include_texts", False) and self.storage.texts != "all":
+                raise ConfigError(
+                    f"sinks[{index}].include_texts: sinks send what the history holds, and `storage.texts` is"
+                    f" `{self.storage.texts}`. Set `storage: {{texts: all}}`, or remove the option"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _judges_are_known(self) -> Config:
         for index, entry in enumerate(self.evaluators):
             check_judge(entry.configured, self.all_judges, f"evaluators[{index}]")

@@ -6,6 +6,8 @@ Exceptions of libraries are mapped to these where the library is called.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from monitor.model.outcome import Attempt, UnscoredReason
 
 
@@ -23,6 +25,14 @@ class InvalidData(MonitorError):  # noqa: N818 - named after the trouble, as the
 
 class TooLarge(InvalidData):
     """The data exceeds a configured limit, before or after decompression."""
+
+
+class ResultsRefused(InvalidData):
+    """Of the results that a sink was given those with these `ids` can never be taken; the others were."""
+
+    def __init__(self, message: str, ids: Collection[str]) -> None:
+        super().__init__(message)
+        self.ids = frozenset(ids)
 
 
 class Overloaded(MonitorError):  # noqa: N818

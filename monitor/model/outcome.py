@@ -364,6 +364,7 @@ class EvaluationResult:
     rules that alerts bring themselves, by the rule's name. `origin` is the origin of a case that was evaluated later:
     `kafka`, `spool`, `file` or `missed`. `session_products`, by the rule's name or empty for the
     evaluator's own, are set when a live score is counted. `second` is the second judgement of a severe answer.
+    `known_id` is the id of a result that was read from the history, which holds no `key`.
     """
 
     case: Case
@@ -384,6 +385,7 @@ class EvaluationResult:
     alert_defects: Mapping[str, bool] = field(default_factory=dict)
     session_products: Mapping[str, SessionProducts] = field(default_factory=dict)
     second: SecondJudgement | None = None
+    known_id: str = ""
 
     @property
     def lag(self) -> float | None:
@@ -394,7 +396,7 @@ class EvaluationResult:
     @property
     def id(self) -> str:
         """The id of the result, 32 hex digits. A repeat of the same evaluation has the same id."""
-        return result_id(self.case.request_id, self.evaluator, self.version, self.key)
+        return self.known_id or result_id(self.case.request_id, self.evaluator, self.version, self.key)
 
 
 def result_id(request_id: str, evaluator: str, version: str, key: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -47,8 +48,8 @@ class PrivacyFilter:
         if redactor is None:
             return deliver
 
-        async def masked(result: EvaluationResult) -> None:
-            await deliver(redactor.of_others(result))
+        async def masked(results: Sequence[EvaluationResult]) -> None:
+            await deliver([redactor.of_others(one) for one in results])
 
         return masked
 

@@ -1,11 +1,9 @@
-"""Publish results: to everything in this process that listens, then to every sink; remember which were published."""
+"""Publish results: to everything in this process that listens, then to the history; remember which were published."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
-
-import anyio
 
 from monitor.model.outcome import EvaluationResult
 from monitor.stages import Deliver, Runtime
@@ -16,10 +14,12 @@ _LISTENERS: Final = "listeners"
 
 
 class Publisher:
-    """Publishes results to `sinks`, one after the other; their failures are counted under their names.
+    """Publishes results to `sinks`, the history first; their failures are counted under their names.
 
-    `delivered` remembers across restarts which results were published; None: nothing does. `listeners` hear a result
-    before the sinks, since a slow sink must not hold up an alert: they compute and return at once, and one that fails
+    These are the sinks that take a result at once. All others follow the history, see `followers`.
+
+    `delivered` remembers across restarts which results were published; None: nothing does. `listeners` get a result
+    before the sinks, since a slow disk must not hold up an alert: they compute and return at once, and one that fails
     is counted as the sink `listeners`.
     """
 
@@ -48,28 +48,29 @@ class Publisher:
             self._delivered.remember(results)
 
     async def one(self, result: EvaluationResult) -> None:
-        """Publish one result. Returns when every sink has it, or has failed to take it, which is counted."""
-        for hear in self._listeners:
-            try:
-                hear(result)
-            except Exception as error:  # noqa: BLE001 - as for a sink
-                self._failed(_LISTENERS, error)
+        """Publish one result, as `all` does."""
+        await self.all([result])
+
+    async def all(self, results: Sequence[EvaluationResult]) -> None:
+        """Publish results. Returns when every sink has them, or has failed to take them, which is counted."""
+        for result in results:
+            for listener in self._listeners:
+                try:
+                    listener(result)
+                except Exception as error:  # noqa: BLE001 - as for a sink
+                    self._failed(_LISTENERS, error)
+        if not results:
+            return
         for name, deliver in self._sinks.items():
             try:
                 with self._tracer.part(f"deliver to {name}"):
-                    await deliver(result)
+                    await deliver(results)
             except Exception as error:  # noqa: BLE001 - a sink that fails must not stop the others; it is counted
-                self._failed(name, error)
-        self.remember([result.id])
+                self._failed(name, error, len(results))
+        self.remember(one.id for one in results)
 
-    async def all(self, results: Sequence[EvaluationResult]) -> None:
-        """Publish several results side by side, so that the answer of a broker is waited for only once."""
-        async with anyio.create_task_group() as side_by_side:
-            for result in results:
-                side_by_side.start_soon(self.one, result)
-
-    def _failed(self, name: str, error: Exception) -> None:
-        self._failures[name].inc()
+    def _failed(self, name: str, error: Exception, results: int = 1) -> None:
+        self._failures[name].inc(results)
         self._events.error(
-            Event.SINK_FAILED, "a sink did not take a result", sink=name, error=f"{type(error).__name__}: {error}"
+            Event.SINK_FAILED, "a sink did not take results", sink=name, error=f"{type(error).__name__}: {error}"
         )

@@ -57,6 +57,7 @@ class Pipeline:
         private: drops and masks personal data; by default nothing.
         processor: handles feedback; None refuses it, and ignores it in traces.
         guard: counts processes that end while they read a request; None: nothing is counted.
+        when_sent: as in `Ingest`.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Pipeline:
         private: PrivacyFilter | None = None,
         processor: FeedbackProcessor | None = None,
         guard: PoisonGuard | None = None,
+        when_sent: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
         self._sources = sources
         self._workers = workers
@@ -120,6 +122,7 @@ class Pipeline:
             spool=spool,
             in_hand_limit=in_hand_limit,
             runtime=runtime,
+            when_sent=when_sent,
         )
         runtime.health.refusing = self._ingest.refusing
         metrics = runtime.metrics

@@ -1,9 +1,8 @@
-"""Base of the sinks that write to another product's HTTP API: address, headers, retries."""
+"""Base of the sinks that write to another product's HTTP API: address, headers, what an answer means."""
 
 from __future__ import annotations
 
 import math
-import random
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -21,7 +20,6 @@ from monitor.clock import Clock
 from monitor.errors import ConfigError, InvalidData, MonitorError, Overloaded
 from monitor.model.outcome import EvaluationResult
 from monitor.quantities import Duration
-from monitor.sinks._together import together
 from monitor.stages import Deliver, Runtime, Sink, type_name
 from monitor.storage.history.rows import dump, load
 from monitor.transport.http.client import Address, ClientTls
@@ -29,7 +27,6 @@ from monitor.transport.http.client import Address, ClientTls
 if TYPE_CHECKING:
     import httpx
 
-_FIRST_RETRY: Final = 0.25  # seconds; doubled after each attempt
 _MOST_OF_AN_ANSWER: Final = 1024 * 1024  # bytes
 _TRY_AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _CONTENT_IS_WRONG: Final = frozenset({400, 409, 413, 422})
@@ -42,7 +39,7 @@ class HttpSink(Sink):
     """URL of the server, with the path of the API, if any."""
 
     timeout: Annotated[Duration, Field(gt=0, le=60)] = 5.0
-    """Time limit of one delivery, including retries; at most `60s`. Evaluators wait meanwhile."""
+    """Time limit of one attempt to deliver a batch; at most `60s`."""
 
     include_explanations: bool = True
     """Whether to send explanations. They may quote question, context and answer."""
@@ -51,10 +48,7 @@ class HttpSink(Sink):
     """TLS options for an `https://` server with a private CA."""
 
     at_once: ClassVar[int] = 1
-    """Results per request."""
-
     in_flight: ClassVar[int] = 8
-    """Requests in flight."""
 
     @model_validator(mode="after")
     def _tls_is_used(self) -> Self:
@@ -72,7 +66,7 @@ class HttpSink(Sink):
 
     @abstractmethod
     async def write(self, api: Api, results: Sequence[EvaluationResult]) -> None:
-        """Write up to `at_once` results, idempotently. Raises as `_together.Send` does."""
+        """Write up to `at_once` results, idempotently. Raises as `Sink.deliver` does."""
 
     @asynccontextmanager
     async def open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
@@ -90,9 +84,9 @@ class HttpSink(Sink):
         if not all(value.isascii() and value.isprintable() for value in headers.values()):
             raise ConfigError("a key must be plain ASCII, without line breaks")
         async with pinned(httpx.AsyncClient(headers=headers, timeout=self.timeout, verify=verify)) as client:
-            api = Api(client, self.url, runtime.clock, random.Random(), name=name)
+            api = Api(client, self.url, runtime.clock, name=name)
 
-            async def send(results: Sequence[EvaluationResult]) -> None:
+            async def deliver(results: Sequence[EvaluationResult]) -> None:
                 try:
                     with anyio.fail_after(self.timeout):
                         await self.write(api, results)
@@ -100,8 +94,7 @@ class HttpSink(Sink):
                     why = api.trouble or "no response"
                     raise Overloaded(f"{name}: not delivered within {self.timeout:g} s: {why}") from None
 
-            async with together(send, at_once=self.at_once, in_flight=self.in_flight, clock=runtime.clock) as deliver:
-                yield deliver
+            yield deliver
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,39 +111,22 @@ class Api:
     `trouble` is why the last attempt failed, without secrets and without content.
     """
 
-    def __init__(self, client: httpx.AsyncClient, url: str, clock: Clock, rng: random.Random, *, name: str) -> None:
+    def __init__(self, client: httpx.AsyncClient, url: str, clock: Clock, *, name: str) -> None:
         self._client = client
         self._url = url
         self.where = urlsplit(url).netloc
         self._clock = clock
-        self._rng = rng
         self._name = name
         self.trouble = ""
 
     async def call(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, also: Collection[int] = ()
     ) -> SinkResponse:
-        """Call the API, with retries until the caller's deadline; the answer is 2xx or one of `also`.
+        """Call the API once; the answer is 2xx or one of `also`.
 
-        Raises `InvalidData` where the server refuses the content, `Overloaded` where the deadline comes before the next
-        attempt, `MonitorError` where the server refuses this client: a wrong key, a wrong address, a redirect.
+        Raises `InvalidData` where the server refuses the content, `Overloaded` where a later attempt may succeed,
+        `MonitorError` where the server refuses this client: a wrong key, a wrong address, a redirect.
         """
-        for attempt in range(64):
-            answer, wait = await self._try(method, path, body)
-            if answer is not None and (200 <= answer.status < 300 or answer.status in also):  # noqa: PLR2004
-                self.trouble = ""
-                return answer
-            if answer is not None and answer.status not in _TRY_AGAIN:
-                kind = InvalidData if answer.status in _CONTENT_IS_WRONG else MonitorError
-                raise kind(f"{self._name}: {self.trouble}")
-            pause = max(wait, _FIRST_RETRY * 2 ** min(attempt, 8) * self._rng.uniform(0.5, 1.0))
-            if anyio.current_time() + pause > anyio.current_effective_deadline():
-                break
-            await anyio.sleep(pause)
-        raise Overloaded(f"{self._name}: {self.trouble}", retry_after=wait or 1.0)
-
-    async def _try(self, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[SinkResponse | None, float]:
-        """Make one attempt: the answer, None without one, and the seconds that the server asks to wait."""
         import httpx  # noqa: PLC0415 - loaded already, by the caller that made the client
 
         content = dump(dict(body)) if body is not None else None
@@ -160,11 +136,17 @@ class Api:
                 text = await _read(got)
         except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError) as error:
             self.trouble = f"{self.where}: {type(error).__name__}: {error}"
-            return None, 0.0
+            raise Overloaded(f"{self._name}: {self.trouble}") from None
         self.trouble = f"{self.where} answered {got.status_code}"
         if got.is_success and not _is_json(text):
             raise MonitorError(f"{self._name}: {self.trouble}, but not in JSON: is `url` the address of its API?")
-        return SinkResponse(got.status_code, text), self._asked_for(got)
+        if not got.is_success and got.status_code not in also:
+            if got.status_code in _TRY_AGAIN:
+                raise Overloaded(f"{self._name}: {self.trouble}", retry_after=self._asked_for(got))
+            kind_of_fault = InvalidData if got.status_code in _CONTENT_IS_WRONG else MonitorError
+            raise kind_of_fault(f"{self._name}: {self.trouble}")
+        self.trouble = ""
+        return SinkResponse(got.status_code, text)
 
     def _asked_for(self, answer: httpx.Response) -> float:
         """Read `Retry-After`, in seconds, from either of its forms; 0 without it."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from contextlib import AbstractAsyncContextManager
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
+import anyio
 import anyio.lowlevel
 import anyio.to_thread
 from pydantic import PrivateAttr
 
 from monitor.errors import ConfigError
+from monitor.model.outcome import EvaluationResult
 from monitor.model.service_version import SeenVersion
-from monitor.sinks._batches import batching
 from monitor.stages import Deliver, PastResult, Runtime, Sink
 from monitor.storage import files
 from monitor.storage.history.reader import HistoryReader, MinuteSums, Search
@@ -25,11 +28,13 @@ from monitor.storage.sqlite import DamagedFile
 T = TypeVar("T")
 
 _AT_ONCE = 100  # past results between which other tasks have their turn
+_WRITTEN_AT_ONCE = 256
 
 
 class HistorySink(Sink, HistoryOptions):
     """Keep results in a local database, for the UI and for restarts."""
 
+    follows: ClassVar[bool] = False
     memory: ClassVar[Literal["none", "process", "fleet"]] = "process"
 
     path: Path | None = None
@@ -47,13 +52,62 @@ class HistorySink(Sink, HistoryOptions):
         """Return nothing: results are erased here."""
         return ""
 
-    def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
+    @asynccontextmanager
+    async def open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
         """Open the file. Raises `ConfigError` for an unusable path; delivering raises `MonitorError` on failure.
 
         A delivered result survives a crash of the process; a power cut may lose the last seconds.
         """
         writer = self._writer = Writer(self._file(), self, runtime)
-        return batching(writer.write, name="history", start=writer.open, stop=writer.close, every=TIDY_EVERY)
+        loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, thread_name_prefix="history")
+        waiting: list[tuple[Sequence[EvaluationResult], asyncio.Future[None]]] = []
+        wake, closing = asyncio.Event(), False
+
+        async def deliver(results: Sequence[EvaluationResult]) -> None:
+            done = loop.create_future()
+            waiting.append((results, done))  # bounded by the number of callers: each waits for its own
+            wake.set()
+            await done
+
+        async def write_waiting() -> None:
+            """Write what waits in one transaction; without anything to write, tidy up."""
+            taken = _taken(waiting)
+            error: Exception | None = None
+            try:
+                await loop.run_in_executor(thread, writer.write, [one for results, _ in taken for one in results])
+            except Exception as raised:  # noqa: BLE001 - raised in the callers that wait for these results
+                error = raised
+            for _, done in taken:
+                if done.cancelled():
+                    continue
+                if error is not None:
+                    done.set_exception(error)
+                else:
+                    done.set_result(None)
+
+        async def work() -> None:
+            while not (closing and not waiting):
+                with anyio.move_on_after(TIDY_EVERY):
+                    await wake.wait()
+                wake.clear()
+                await write_waiting()
+                while waiting:
+                    await write_waiting()
+
+        try:
+            await loop.run_in_executor(thread, writer.open)
+            worker = asyncio.create_task(work(), name="history")
+            try:
+                yield deliver
+            finally:
+                closing = True
+                wake.set()
+                with anyio.CancelScope(shield=True):
+                    await worker
+        finally:
+            with anyio.CancelScope(shield=True):
+                await loop.run_in_executor(thread, writer.close)
+            thread.shutdown(wait=False)
 
     async def replay_results(self, on_result: Callable[[PastResult], None], runtime: Runtime) -> None:  # noqa: ARG002 - the contract's
         """Report the newest 5,000 results that samplers learn from, oldest first."""
@@ -133,3 +187,14 @@ class HistorySink(Sink, HistoryOptions):
         if self.path is None:
             raise ConfigError("path: required without a storage folder")
         return self.path
+
+
+def _taken(
+    waiting: list[tuple[Sequence[EvaluationResult], asyncio.Future[None]]],
+) -> list[tuple[Sequence[EvaluationResult], asyncio.Future[None]]]:
+    """Take what is written together: whole batches, until they hold enough."""
+    taken, number = [], 0
+    while waiting and number < _WRITTEN_AT_ONCE:
+        taken.append(waiting.pop(0))
+        number += len(taken[-1][0])
+    return taken

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
 from pydantic import Field
 
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.outcome import EvaluationResult
 from monitor.quantities import Size
-from monitor.sinks._batches import batching
 from monitor.stages import Deliver, Runtime, Sink
 from monitor.storage.files import make_private
 from monitor.storage.history.rows import as_json, dump
@@ -31,10 +32,11 @@ class JsonLines(Sink):
     """The file. It is created, with its folder, if missing."""
 
     include_texts: bool = False
-    """Whether to write question, context and answer. Off: only score and explanation, which may quote them."""
+    """Whether to write question, context and answer. Off: only score and explanation, which may quote them. Needs
+    `storage: {texts: all}`."""
 
     fsync: bool = False
-    """Whether to flush each result to disk before it counts as delivered."""
+    """Whether to flush results to disk before they count as delivered."""
 
     max_file_size: Size = Field(default=100 * 1024**2, gt=0)
     """At this size the file is renamed to `<path>.1` and a new one started."""
@@ -52,12 +54,20 @@ class JsonLines(Sink):
         return open_lines(self, partial(as_json, texts=self.include_texts))
 
 
-def open_lines(
-    options: JsonLines, row: Callable[[EvaluationResult], dict[str, Any]]
-) -> AbstractAsyncContextManager[Deliver]:
+@asynccontextmanager
+async def open_lines(options: JsonLines, row: Callable[[EvaluationResult], dict[str, Any]]) -> AsyncIterator[Deliver]:
     """Open the file of `options` for rows that `row` makes of results. Raises as `JsonLines.open`."""
-    file = _RotatingFile(options, row)
-    return batching(file.write, name="jsonl", start=file.open, stop=file.close, every=3600.0)
+    file, turn = _RotatingFile(options, row), anyio.Lock()
+
+    async def deliver(results: Sequence[EvaluationResult]) -> None:
+        async with turn:
+            await anyio.to_thread.run_sync(file.write, results)
+
+    await anyio.to_thread.run_sync(file.open)
+    try:
+        yield deliver
+    finally:
+        file.close()
 
 
 class _RotatingFile:
@@ -73,10 +83,8 @@ class _RotatingFile:
         except OSError as error:
             raise ConfigError(f"path: cannot open {self._path}: {error.strerror}") from None
 
-    def write(self, results: list[EvaluationResult]) -> None:
+    def write(self, results: Sequence[EvaluationResult]) -> None:
         """Write all of these or none: lines that a full disk cut off are removed, so that each line is whole."""
-        if not results:
-            return
         lines = b"".join(dump(self._row(one)) + b"\n" for one in results)
         try:
             descriptor = self._descriptor if self._descriptor is not None else self._reopen()

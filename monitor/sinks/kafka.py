@@ -5,14 +5,15 @@ Schema: `docs/results.md`. The key is the trace id. A result may be sent twice, 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, ClassVar, Final, Literal
 
+import anyio
 from anyio import lowlevel
 from pydantic import Field
 
-from monitor.errors import InvalidData
+from monitor.errors import InvalidData, MonitorError, ResultsRefused
 from monitor.model.outcome import EvaluationResult
 from monitor.quantities import Duration, Size
 from monitor.stages import Deliver, PastResult, Runtime, Sink
@@ -34,6 +35,7 @@ _SHORT: Final = (
 class KafkaSink(KafkaConnection, Sink):
     """Send each result to a Kafka topic as JSON. Samplers also learn from the results of other replicas there."""
 
+    at_once: ClassVar[int] = 500
     memory: ClassVar[Literal["none", "process", "fleet"]] = "fleet"
 
     topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$", examples=["rag-results"])
@@ -41,13 +43,14 @@ class KafkaSink(KafkaConnection, Sink):
 
     dead_letters: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]{1,249}$")
     """Topic for results that `topic` cannot take, with reason and main fields but without texts. Default: such a result
-    counts as a failure of the sink."""
+    is counted as `rejected`, and lost to the topic."""
 
     include_texts: bool = False
-    """Whether to send question, context and answer. Off: only score and explanation, which may quote them."""
+    """Whether to send question, context and answer. Off: only score and explanation, which may quote them. Needs
+    `storage: {texts: all}`."""
 
     delivery_timeout: Duration = Field(default=120.0, ge=1)
-    """How long to retry a result before it counts as a failure of the sink."""
+    """How long one attempt to deliver may take, until the results are sent again after a pause."""
 
     compression: Literal["zstd", "lz4", "gzip", "none"] = "zstd"
     """Compression of batches."""
@@ -65,27 +68,48 @@ class KafkaSink(KafkaConnection, Sink):
 
     @asynccontextmanager
     async def open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
-        """Open the producer. Delivering returns when all in-sync replicas have the result; else it raises as
-        `Producer.send` does. Leaving the context waits for results in flight, some seconds at most.
+        """Open the producer. Delivering returns when all in-sync replicas have the results; else it raises as
+        `Sink.deliver`, and a repeat sends the whole batch again. Leaving the context waits for results in flight, some
+        seconds at most.
         """
         compression = None if self.compression == "none" else self.compression
         sending = Sending(self.delivery_timeout, compression, self.max_bytes)
         topics = (self.topic, self.dead_letters) if self.dead_letters else (self.topic,)
         async with open_producer(self, sending, runtime, topics) as producer:
 
-            async def deliver(result: EvaluationResult) -> None:
-                row = as_json(result, texts=self.include_texts)
-                key = result.case.request_id.encode("utf-8", "replace")
-                try:
-                    await producer.send(self.topic, key, dump(row))
-                except InvalidData as error:
-                    if self.dead_letters is None:
-                        raise
-                    await self._bury(producer, self.dead_letters, key, row, str(error))
-                    message = "a result can never be sent; it is among the dead letters"
-                    runtime.events.warning(Event.KAFKA_REFUSED, message, topic=self.topic, result=result.id)
+            async def deliver(results: Sequence[EvaluationResult]) -> None:
+                refused: dict[str, InvalidData] = {}
+                faults: list[MonitorError] = []
+
+                async def one(result: EvaluationResult) -> None:
+                    try:
+                        await self._send(producer, result, runtime)
+                    except InvalidData as error:
+                        refused[result.id] = error
+                    except MonitorError as error:
+                        faults.append(error)
+
+                async with anyio.create_task_group() as side_by_side:
+                    for result in results:
+                        side_by_side.start_soon(one, result)
+                if faults:
+                    raise faults[0]
+                if refused:
+                    raise ResultsRefused(str(next(iter(refused.values()))), refused)
 
             yield deliver
+
+    async def _send(self, producer: Producer, result: EvaluationResult, runtime: Runtime) -> None:
+        row = as_json(result, texts=self.include_texts)
+        key = result.case.request_id.encode("utf-8", "replace")
+        try:
+            await producer.send(self.topic, key, dump(row))
+        except InvalidData as error:
+            if self.dead_letters is None:
+                raise
+            await self._bury(producer, self.dead_letters, key, row, str(error))
+            message = "a result can never be sent; it is among the dead letters"
+            runtime.events.warning(Event.KAFKA_REFUSED, message, topic=self.topic, result=result.id)
 
     async def _bury(self, producer: Producer, topic: str, key: bytes, row: dict[str, Any], reason: str) -> None:
         letter = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 from urllib.parse import urlsplit
 
 import anyio
@@ -16,23 +16,20 @@ import anyio.to_thread
 from pydantic import Field
 
 from monitor import __version__
-from monitor.errors import MonitorError
+from monitor.errors import MonitorError, ResultsRefused
 from monitor.model.case import RESPONSE_ID
 from monitor.model.outcome import EvaluationResult
 from monitor.quantities import Duration
 from monitor.sinks._plain_result import clean, to_plain
-from monitor.sinks._together import together
 from monitor.stages import Deliver, Runtime, Sink
 from monitor.transport.http.client import Address
-from monitor.transport.otlp.exporter import OtlpSender
+from monitor.transport.otlp.exporter import OtlpSender, PartlyRejected
 from monitor.transport.otlp.exporter_settings import RESOURCE, SERVICE, OtlpSettings
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs import ReadableLogRecord
 
 EVENT: Final = "gen_ai.evaluation.result"
-_AT_ONCE: Final = 128
-_IN_FLIGHT: Final = 4
 
 
 class OtelEvents(OtlpSettings, Sink):
@@ -60,7 +57,10 @@ class OtelEvents(OtlpSettings, Sink):
     appended)."""
 
     timeout: Annotated[Duration, Field(gt=0, le=60)] = 5.0
-    """The limit of one delivery, retries included; at most `60s`. The evaluators wait meanwhile."""
+    """Time limit of one attempt to deliver a batch; at most `60s`."""
+
+    at_once: ClassVar[int] = 128
+    in_flight: ClassVar[int] = 4
 
     include_explanations: bool = True
     """Whether to send explanations. They may quote the question, the context and the answer."""
@@ -70,25 +70,27 @@ class OtelEvents(OtlpSettings, Sink):
         return f"otel_events {self.endpoint}"
 
     @asynccontextmanager
-    async def open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
+    async def open(self, runtime: Runtime) -> AsyncIterator[Deliver]:  # noqa: ARG002 - the contract's
         """Open the exporter. Raises `ConfigError` for an unusable file; delivering raises `MonitorError` on failure."""
         target, where = self.target(), urlsplit(self.endpoint).netloc
         write = await anyio.to_thread.run_sync(_writer)
-        idle = [await anyio.to_thread.run_sync(OtlpSender, target) for _ in range(_IN_FLIGHT)]
+        idle = [await anyio.to_thread.run_sync(OtlpSender, target) for _ in range(self.in_flight)]
 
-        async def send(results: Sequence[EvaluationResult]) -> None:
+        async def deliver(results: Sequence[EvaluationResult]) -> None:
             records = [write(one, self.include_explanations) for one in results]
             sender = idle.pop()
             try:
                 await sender.send(records)
+            except PartlyRejected as error:  # it does not say which
+                refused = [one.id for one in results[: error.number]]
+                raise ResultsRefused(f"otel_events: {where}: {error}", refused) from None
             except MonitorError as error:
                 raise type(error)(f"otel_events: {where}: {error}") from None
             finally:
                 idle.append(sender)
 
         try:
-            async with together(send, at_once=_AT_ONCE, in_flight=_IN_FLIGHT, clock=runtime.clock) as deliver:
-                yield deliver
+            yield deliver
         finally:
             for sender in idle:
                 sender.close()

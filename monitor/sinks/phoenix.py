@@ -12,11 +12,10 @@ from typing import Any, ClassVar, Final
 import anyio
 from pydantic import SecretStr
 
-from monitor.errors import MonitorError
+from monitor.errors import MonitorError, ResultsRefused
 from monitor.model.outcome import EvaluationResult
 from monitor.sinks._http import Api, HttpSink
 from monitor.sinks._plain_result import PlainResult, to_plain
-from monitor.sinks._together import ResultsRefused
 
 _PATH: Final = "/v1/span_annotations?sync=true"
 _NOT_THERE: Final = 404

@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 from prometheus_client import exposition
@@ -41,6 +41,8 @@ class PrometheusSink(ListenerOptions, Sink):
 
     Browsers may send the token as the password of HTTP Basic authentication, with any user name.
     """
+
+    follows: ClassVar[bool] = False
 
     port: int = Field(default=9464, ge=0, le=65535)
     """Port to listen on; 0 picks a free one."""
@@ -82,7 +84,7 @@ class PrometheusSink(ListenerOptions, Sink):
             await http_server.serve(_Endpoints(runtime, gate, self.hosts), bound, tls, timeouts, listening)
 
 
-async def _already_counted(_: EvaluationResult) -> None:
+async def _already_counted(_: Sequence[EvaluationResult]) -> None:
     return
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -27,6 +29,22 @@ class Component(BaseModel):
 def type_name(component: Component) -> str:
     """Return the `type` of a component in the configuration and in metric labels: the name of its file."""
     return type(component).__module__.rsplit(".", 1)[-1]
+
+
+C = TypeVar("C", bound=Component)
+
+
+def named(components: Sequence[C]) -> dict[str, C]:
+    """Return the components by the `name` that they were given, else by type; a second one of a type is `type_2`."""
+    found: dict[str, C] = {}
+    given = {name for one in components if (name := getattr(one, "name", None))}
+    for one in components:
+        name, number = getattr(one, "name", None) or type_name(one), 1
+        while name in found or (name in given and getattr(one, "name", None) is None):
+            number += 1
+            name = f"{type_name(one)}_{number}"
+        found[name] = one
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from abc import ABC
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import ClassVar, Literal
+
+from pydantic import Field
 
 from monitor.model.outcome import EvaluationResult
 from monitor.stages.component import Component, Runtime, type_name
 from monitor.stages.sampling import PastResult
 
-Deliver = Callable[[EvaluationResult], Awaitable[None]]
+Deliver = Callable[[Sequence[EvaluationResult]], Awaitable[None]]
 
 
 class Sink(Component, ABC):
-    """Where results go."""
+    """Where results go.
+
+    A sink follows the history: it gets every result that was written there, in its own pace, and again until it takes
+    it. Write `deliver`, and `open` where it needs a connection.
+    """
+
+    follows: ClassVar[bool] = True
+    """Whether the sink follows the history. Off: it gets each result at once, beside the history and only once, while
+    the pipeline waits; for what serves or shows results in this process."""
+
+    at_once: ClassVar[int] = 100
+    """Results in a batch, at most."""
+
+    in_flight: ClassVar[int] = 1
+    """Batches that may be under way at a time."""
 
     memory: ClassVar[Literal["none", "process", "fleet"]] = "none"
     """Whose results `replay_results` gives: none; those of this process, from before its restart (`process`); or those
-    of every replica (`fleet`)."""
+    of every replica (`fleet`). A source that keeps its data until it is acknowledged, as Kafka does, is acknowledged
+    when a sink of a `fleet` has the results, or after two minutes."""
 
-    @abstractmethod
-    def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
-        """Connect for the life of the process. Leaving the context flushes.
+    name: str | None = Field(default=None, pattern=r"^[a-z][a-z0-9_-]{0,39}$")
+    """Name in metrics and logs, under which the history also keeps how far the sink has come. Default: its type; a
+    second one of the type `<type>_2`."""
 
-        The context gives a function that takes one result, and returns when the sink has it safely. It may wait, which
-        slows the pipeline down. After a restart a result may come twice, with the same `id`.
+    async def deliver(self, results: Sequence[EvaluationResult]) -> None:
+        """Take a batch of results; return when they are safe. Bound the time of each call.
+
+        Raises `InvalidData` where the content of a result is refused for good: the batch is then halved until that
+        result is alone, which is counted as `rejected`. `ResultsRefused` names such results at once. After any other
+        exception, such as `Overloaded`, the batch comes again after a pause. A result may come twice, with the same
+        `id`.
         """
+        raise NotImplementedError
+
+    def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:  # noqa: ARG002 - the contract's
+        """Connect for the life of the process. The context gives a function like `deliver`, by default `deliver`."""
+        return _as_it_is(self.deliver)
 
     def external_copies(self) -> str:
         """Name the places outside the storage folder that hold results, for `rag-monitor forget`; empty: none.
@@ -44,3 +71,8 @@ class Sink(Component, ABC):
         `MonitorError`.
         """
         return
+
+
+@asynccontextmanager
+async def _as_it_is(deliver: Deliver) -> AsyncIterator[Deliver]:
+    yield deliver

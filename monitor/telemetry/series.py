@@ -297,7 +297,29 @@ class Series:
         "When results of the newest combination of versions began; no series while there has been only one.",
         ("app", "evaluator"),
     )
-    sink_failures = counter("ragmonitor_sink_failures", "Results that a sink did not accept.", ("sink",))
+    sink_failures = counter(
+        "ragmonitor_sink_failures",
+        "Failed deliveries. A sink that follows the history gets the results again; for `storage` (the history),"
+        " sinks `history` and `listeners` it counts the results that were lost to them.",
+        ("sink",),
+    )
+    sink_results = counter(
+        "ragmonitor_sink_results",
+        "Results of the history by what became of them at a sink that follows it: sent; rejected (refused for good);"
+        " expired (they fell out of the retention before); forgotten (erased before); unreadable.",
+        ("sink", "outcome"),
+    )
+    sink_position = gauge(
+        "ragmonitor_sink_position", "Number, in the history, of the last result that a sink is done with.", ("sink",)
+    )
+    sink_lag_results = gauge(
+        "ragmonitor_sink_lag_results", "Results in the history that a sink has still to get.", ("sink",)
+    )
+    sink_lag_seconds = gauge(
+        "ragmonitor_sink_lag_seconds",
+        "Age of the oldest result that a sink lacks; 0 if it lacks none.",
+        ("sink",),
+    )
 
     # External scores and user feedback.
     external_scores = counter(

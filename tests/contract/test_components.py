@@ -104,8 +104,8 @@ async def test_a_sink_takes_a_result_and_the_same_result_again(
         defect=True,
     )
     async with sink.open(runtime()) as deliver:
-        await deliver(result)
-        await deliver(result)
+        await deliver([result])
+        await deliver([result])
     sent = read_all(broker, chosen["topic"]) if broker else api.asked
     assert sent or written_in(tmp_path) or "port" in chosen, "nothing came to the place that its options name"
 

@@ -25,13 +25,12 @@ pytestmark = pytest.mark.timeout(2400)
 TALLY = '''
 """Sink `tally`: how many results came, in a file."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import Field
 
-from monitor.plugins import Deliver, EvaluationResult, Runtime, Sink
+from monitor.plugins import EvaluationResult, Sink
 
 
 class TallySink(Sink):
@@ -40,16 +39,10 @@ class TallySink(Sink):
     path: Path = Field(examples=["tally.txt"])
     """The file."""
 
-    @asynccontextmanager
-    async def open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
-        """Begin at 0."""
-        seen: set[str] = set()
-
-        async def deliver(result: EvaluationResult) -> None:
-            seen.add(result.id)
-            self.path.write_text(str(len(seen)))
-
-        yield deliver
+    async def deliver(self, results: Sequence[EvaluationResult]) -> None:
+        """Add one for each that is new."""
+        seen = {*(self.path.read_text().split() if self.path.exists() else ()), *(one.id for one in results)}
+        self.path.write_text("\n".join(seen))
 '''
 ADVICE = "# Acme\n\nSend it.\n" + "".join(
     f"\n## {part}\n\nSet `acme.{part}`.\n" for part in ("question", "context", "answer", "model", "session")

@@ -54,7 +54,7 @@ def keep(folder: Path, *results: EvaluationResult) -> HistorySink:
     async def deliver() -> None:
         async with history.open(runtime()) as one_more:
             for one in results:
-                await one_more(one)
+                await one_more([one])
 
     anyio.run(deliver)
     return history
@@ -126,7 +126,7 @@ def test_a_user_is_found_where_only_verdicts_are_kept(tmp_path: Path) -> None:
 
     async def deliver() -> None:
         async with history.open(runtime()) as one_more:
-            await one_more(judged(1))
+            await one_more([judged(1)])
 
     anyio.run(deliver)
     assert b"u-1" not in bytes_of(tmp_path)

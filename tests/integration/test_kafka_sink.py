@@ -86,12 +86,12 @@ async def test_a_result_is_there_when_it_is_delivered_keyed_by_its_trace_many_at
     async with sink(broker, "sink.plain").open(lent) as deliver:
         began = time.monotonic()
         for one in results[:20]:
-            await deliver(one)
+            await deliver([one])
         alone = (time.monotonic() - began) / 20
         began = time.monotonic()
         async with anyio.create_task_group() as tasks:
             for one in results[20:]:
-                tasks.start_soon(deliver, one)
+                tasks.start_soon(deliver, [one])
         seconds = time.monotonic() - began
     found = read(broker, "sink.plain", 2000)
     assert rows(found).keys() == {one.id for one in results}
@@ -106,7 +106,7 @@ async def test_a_result_is_there_when_it_is_delivered_keyed_by_its_trace_many_at
 async def test_texts_go_along_where_that_is_asked_for(broker: Broker) -> None:
     broker.create_topics("sink.texts")
     async with sink(broker, "sink.texts", include_texts=True).open(runtime(SystemClock())) as deliver:
-        await deliver(judged(1))
+        await deliver([judged(1)])
     (row,) = rows(read(broker, "sink.texts", 1)).values()
     assert row["response"] == "It is two years."
 
@@ -135,7 +135,7 @@ async def test_nothing_is_lost_or_unheard_while_the_broker_is_away_for_ten_secon
         async with options.open(lent) as deliver, anyio.create_task_group() as tasks:
             tasks.start_soon(away)
             for one in results:
-                tasks.start_soon(deliver, one)
+                tasks.start_soon(deliver, [one])
                 await anyio.sleep(0.01)
         with anyio.fail_after(120):
             while {past.result for past in heard} != {one.id for one in results}:  # noqa: ASYNC110
@@ -158,7 +158,7 @@ async def test_what_is_too_large_goes_to_the_dead_letters_without_its_texts_and_
                 one = judged(number, outcome=_score(**large))
             elif number % 50 == 26:  # too large for the client
                 one = judged(number, outcome=_score(explanation="x" * 300_000))
-            tasks.start_soon(deliver, one)
+            tasks.start_soon(deliver, [one])
             await anyio.sleep(0.002)
     found, letters = rows(read(broker, "sink.small", 384)), read(broker, "sink.letters", 16)
     assert len(found) == 384
@@ -176,7 +176,7 @@ async def test_without_dead_letters_what_is_too_large_is_a_failure_of_the_sink(b
     broker.create_topics("sink.bare")
     async with sink(broker, "sink.bare", max_bytes=2000).open(runtime(SystemClock())) as deliver:
         with pytest.raises(MonitorError, match="MessageSizeTooLargeError"):
-            await deliver(judged(1, outcome=_score(explanation="x" * 3000)))
+            await deliver([judged(1, outcome=_score(explanation="x" * 3000))])
 
 
 async def test_a_missing_topic_is_said_once_waited_for_and_never_made(broker: Broker) -> None:
@@ -185,7 +185,7 @@ async def test_a_missing_topic_is_said_once_waited_for_and_never_made(broker: Br
         began = time.monotonic()
         for number in range(2):
             with pytest.raises(MonitorError, match="not delivered in time: topic not found"):
-                await deliver(judged(number))
+                await deliver([judged(number)])
         assert 2 <= (time.monotonic() - began) / 2 < 5 * PATIENCE
     with broker.admin() as admin:
         assert "sink.missing" not in admin.list_topics()
@@ -196,7 +196,7 @@ async def test_a_missing_topic_is_said_once_waited_for_and_never_made(broker: Br
 async def test_a_topic_that_is_made_late_gets_what_has_waited(broker: Broker) -> None:
     lent = runtime(SystemClock())
     async with sink(broker, "sink.late").open(lent) as deliver, anyio.create_task_group() as tasks:
-        tasks.start_soon(deliver, judged(1))
+        tasks.start_soon(deliver, [judged(1)])
         await anyio.sleep(1)
         await anyio.to_thread.run_sync(broker.create_topics, "sink.late")
     assert len(read(broker, "sink.late", 1)) == 1
@@ -212,7 +212,7 @@ async def test_leaving_without_a_broker_takes_seconds_and_says_what_was_not_sent
 
             async def one() -> None:
                 try:
-                    await deliver(judged(1))
+                    await deliver([judged(1)])
                 except MonitorError as error:
                     failed.append(error)
 
@@ -234,7 +234,7 @@ async def test_every_reader_hears_the_newest_results_in_order_and_then_each_that
 
     async with options.open(runtime(SystemClock())) as deliver:
         for number in range(100):
-            await deliver(one(number))
+            await deliver([one(number)])
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(options.replay_results, heard.append, runtime(SystemClock()))
             with anyio.fail_after(120):
@@ -245,7 +245,7 @@ async def test_every_reader_hears_the_newest_results_in_order_and_then_each_that
                 judged(number).id for number in range(100) if judged(number).id in {one.result for one in heard}
             ]
             assert heard[-1].result == one(99).id
-            await deliver(one(100))
+            await deliver([one(100)])
             with anyio.fail_after(120):
                 while len(heard) < past + 1:  # noqa: ASYNC110
                     await anyio.sleep(0.05)

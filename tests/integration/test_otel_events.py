@@ -58,7 +58,7 @@ def sink(kind: str, at: Serving | str, **options: Any) -> OtelEvents:
 async def deliver(to: OtelEvents, *results: EvaluationResult) -> None:
     async with to.open(runtime(SystemClock())) as deliver_one:
         for one in results or (judged(1),):
-            await deliver_one(one)
+            await deliver_one([one])
 
 
 def plain(value: AnyValue) -> Any:
@@ -218,7 +218,7 @@ async def test_many_at_a_time_leave_in_few_requests_several_of_them_under_way(ki
             anyio.create_task_group() as group,
         ):
             for number in range(1, 501):
-                group.start_soon(deliver_one, judged(number))
+                group.start_soon(deliver_one, [judged(number)])
         ids = [LogRecord.FromString(item).trace_id for item in receiver.intake.items]
         assert sorted(ids) == [number.to_bytes(16, "big") for number in range(1, 501)]
         assert receiver.intake.calls <= 8
@@ -235,7 +235,7 @@ async def test_what_is_too_large_together_is_sent_in_parts(kind: str) -> None:
             anyio.create_task_group() as group,
         ):
             for one in results:
-                group.start_soon(deliver_one, one)
+                group.start_soon(deliver_one, [one])
         assert len(receiver.intake.items) == 30
         assert time.monotonic() - began < 4 * PATIENCE
 
@@ -256,7 +256,7 @@ async def test_a_quota_that_is_spent_is_not_asked_again_for_every_part() -> None
 
     async def one(number: int) -> None:
         try:
-            await deliver_one(judged(number))
+            await deliver_one([judged(number)])
         except Overloaded as error:
             failures.append(error)
 

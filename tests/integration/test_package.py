@@ -101,8 +101,9 @@ class Asking(Evaluator):
 class Silent(Sink):
     @asynccontextmanager
     async def open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
-        async def deliver(result: EvaluationResult) -> None:
-            assert result.outcome.kind in ("score", "skipped", "unscored")
+        async def deliver(results: Sequence[EvaluationResult]) -> None:
+            if any(one.outcome.kind not in ("score", "skipped", "unscored") for one in results):
+                raise ResultsRefused("no such outcome", [one.id for one in results])
 
         yield deliver
 

@@ -189,7 +189,7 @@ def test_the_history_of_a_running_monitor_stands_for_the_requests_behind_it(tmp_
                     evaluated_at=now - 10,
                     selection=Selection(0.1, 0.1),
                 )
-                await deliver(judged)
+                await deliver([judged])
 
     anyio.run(write)
     storage = {"path": str(tmp_path), "texts": "all"}

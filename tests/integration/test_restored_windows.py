@@ -39,7 +39,7 @@ async def test_the_week_before_is_known_again_after_a_restart(tmp_path: Path) ->
             at = clock.now() - 60
             before.add("shop", "grounded", at, 2.0, defect)
             one = judged(number, evaluator="grounded", defect=defect)
-            await deliver(replace(one, evaluated_at=at, case=replace(one.case, app="shop"), weight=2.0))
+            await deliver([replace(one, evaluated_at=at, case=replace(one.case, app="shop"), weight=2.0)])
         after = Windows(clock, baselines=True)
         assert await fill(after, history, clock.now(), {"grounded": "v1"}) == {"shop"}
     changes, days = before.changes("shop", "grounded", clock.now())
@@ -52,7 +52,7 @@ async def test_windows_without_baselines_read_no_more_than_they_need(tmp_path: P
     clock = ManualClock(MIDNIGHT)
     history = HistorySink(path=tmp_path / "history.db")
     async with history.open(runtime(clock)) as deliver:
-        await deliver(replace(judged(1), evaluated_at=clock.now() - 2 * DAY))
+        await deliver([replace(judged(1), evaluated_at=clock.now() - 2 * DAY)])
         windows = Windows(clock)
         assert await fill(windows, history, clock.now(), {"groundedness": "v1"}) == set()
     assert windows.keys() == ()
@@ -73,7 +73,7 @@ class Days:
                 for each in range(20):
                     self.number += 1
                     one = judged(self.number, evaluator="grounded", version=version, defect=each < 20 * rate)
-                    await deliver(replace(one, evaluated_at=self.clock.now() - 60, weight=2.0))
+                    await deliver([replace(one, evaluated_at=self.clock.now() - 60, weight=2.0)])
 
     async def state_after_a_restart(self, version: str) -> AlertState:
         """The alert as a new process sees it that has the evaluator in `version`."""
@@ -130,7 +130,7 @@ async def test_sums_by_the_rule_of_an_alert_are_known_again_after_a_restart(tmp_
             one = judged(number, evaluator="violence", defect=False)
             one = replace(one, evaluated_at=clock.now(), weight=2.0, alert_defects={"high": number % 9 == 0})
             before.add(one, "shop", clock.now())
-            await deliver(replace(one, case=replace(one.case, app="shop")))
+            await deliver([replace(one, case=replace(one.case, app="shop"))])
         after = RuleWindows(policies, clock)
         await fill(Windows(clock), history, clock.now(), {"violence": "v1"}, ruled=after)
     known, restored = before.of("violence", "high"), after.of("violence", "high")

@@ -164,7 +164,7 @@ def kept(folder: Path, *, texts: str) -> Path:
     async def write() -> None:
         history = HistorySink(path=folder / "history.db", texts=texts, retention=1e12)
         async with history.open(Runtime.standalone()) as deliver:
-            await deliver(judged)
+            await deliver([judged])
 
     anyio.run(write)
     path = folder / "kept.yaml"

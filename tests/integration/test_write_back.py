@@ -61,7 +61,7 @@ def deliver(sink: Sink, *results: EvaluationResult) -> None:
     async def run() -> None:
         async with sink.open(runtime(SystemClock())) as deliver_one:
             for one in results:
-                await deliver_one(one)
+                await deliver_one([one])
 
     anyio.run(run)
 

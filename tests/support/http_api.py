@@ -37,10 +37,11 @@ class Says:
 class HttpApi:
     """Listens while the block lasts. Each request gets the next answer of the script, then always the last one.
 
-    An answer that is a function is called with what was asked. `at_once` is the most requests that were open together.
+    An answer that is a function is called with what was asked. `port` 0: a free one. `at_once` is the most requests
+    that were open together.
     """
 
-    def __init__(self, *script: Says | Callable[[Asked], Says]) -> None:
+    def __init__(self, *script: Says | Callable[[Asked], Says], port: int = 0) -> None:
         self.asked: list[Asked] = []
         self.at_once = 0
         self._open = 0
@@ -76,7 +77,7 @@ class HttpApi:
             def handle_error(self, *_: object) -> None:  # a client that gave up
                 pass
 
-        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server = Server(("127.0.0.1", port), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def _answer(self, asked: Asked) -> Says:

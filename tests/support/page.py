@@ -175,7 +175,7 @@ class Site:
     async def store(self, results: Iterable[EvaluationResult]) -> None:
         async with self.history.open(self.runtime) as deliver:
             for one in results:
-                await deliver(one)
+                await deliver([one])
 
     async def get(self, path: str) -> WebResponse:
         """What the page answers to `path` with its query."""

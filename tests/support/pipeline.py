@@ -58,7 +58,7 @@ class At:
         await Handed.intake.accept(batch)
 
     async def deliver(self, judged):
-        self.results.append(judged.case.request_id)
+        self.results.extend(one.case.request_id for one in judged)
 
     def outcome(self, name):
         return total(self.metrics, "ragmonitor_traces_total", outcome=name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,9 +40,8 @@ class SamplingBench:
             lent=self.runtime,
         )
 
-    async def take(self, judged: EvaluationResult) -> None:
-        if judged.evaluator == "judged":
-            self.results.append(judged)
+    async def take(self, results: Sequence[EvaluationResult]) -> None:
+        self.results.extend(one for one in results if one.evaluator == "judged")
 
     async def run(self, one: Case) -> float | None:
         """The probability with which `one` was drawn, if it was judged."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import ClassVar
 
 from pydantic import PrivateAttr
 
@@ -14,7 +14,7 @@ from monitor.alerts.policy import Severity
 from monitor.alerts.state import AlertState, AlertStatus
 from monitor.cli.console.view import AlertRow, RateRow, State, WorstAnswer
 from monitor.model.outcome import EvaluationResult, Score
-from monitor.stages import Deliver, Runtime, Sink
+from monitor.stages import Sink
 from monitor.statistics.rates import estimate
 from monitor.statistics.windows import Windows
 from monitor.telemetry.metrics import Metrics, samples, total
@@ -82,19 +82,12 @@ def ledger(metrics: Metrics) -> Mapping[str, int]:
 class Latest(Sink):
     """Keeps the latest defective answers in memory."""
 
+    follows: ClassVar[bool] = False
     _kept: deque[EvaluationResult] = PrivateAttr(default_factory=lambda: deque(maxlen=_LATEST))
 
-    def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
+    async def deliver(self, results: Sequence[EvaluationResult]) -> None:
         """Keep defects."""
-        return self._open(runtime)
-
-    @asynccontextmanager
-    async def _open(self, _: Runtime) -> AsyncIterator[Deliver]:
-        async def deliver(judged: EvaluationResult) -> None:
-            if judged.defect:
-                self._kept.append(judged)
-
-        yield deliver
+        self._kept.extend(one for one in results if one.defect)
 
     def worst(self, since: float) -> list[WorstAnswer]:
         """Return the answers with the lowest scores since the wall-clock second `since`, each question once."""

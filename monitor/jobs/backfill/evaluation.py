@@ -19,7 +19,7 @@ from monitor.model.case import Case
 from monitor.model.outcome import EvaluationResult, RateScope, Score, Skipped, UnscoredReason, result_id
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.scoring import Scorer, open_scorer
-from monitor.stages import Deliver, Runtime, SamplingDecision
+from monitor.stages import Runtime, SamplingDecision
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.health import Health
 from monitor.telemetry.metrics import Metrics, total
@@ -112,7 +112,7 @@ class BackfillContext:
     evaluators: Sequence[ConfiguredEvaluator]
     judges: Mapping[str, JudgeSettings]
     versions: Mapping[str, str]
-    deliver: Deliver
+    deliver: Callable[[EvaluationResult], Awaitable[None]]
     known: Callable[[Collection[str]], Awaitable[set[str]]]
     turn: Callable[[str], AbstractAsyncContextManager[object]]
     pauses: Mapping[str, Pause] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,14 +30,20 @@ from monitor.operations.backfill.selection import BackfillRequest, EvaluationSel
 from monitor.operations.event_loop import unwrap_errors
 from monitor.operations.progress import NO_PROGRESS, Progress, Report, ignore
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.followers import Followers
 from monitor.pipeline.publish import Publisher
 from monitor.pipeline.scoring import open_scorer, versions
 from monitor.sinks.history import HistorySink
 from monitor.sources.kafka import KafkaSource
-from monitor.stages import Deliver, Runtime, type_name
+from monitor.stages import Deliver, Runtime, Sink, named, type_name
+from monitor.storage import files
+from monitor.storage.history.feed import Feed
 
 _LOOK_EVERY: Final = 0.5
 _LOST_AFTER: Final = 3
+_LAST_SENDING: Final = 30.0
+"""Seconds that sinks may take at the end. A monitor that starts on the folder sends them the rest."""
+
 _FREE: Final = {"budget": Budget(), "cache": CacheSettings(max_entries=0), "max_attempts": 1}
 
 
@@ -228,9 +235,18 @@ class BackfillClient:
         history = HistorySink.in_folder(storage.path, storage)
         async with AsyncExitStack() as stack:
             sinks: dict[str, Deliver] = {"storage": await stack.enter_async_context(history.open(runtime))}
-            for number, sink in enumerate(config.sinks):
-                if type_name(sink) != "prometheus":
-                    sinks[f"{type_name(sink)}_{number}"] = await stack.enter_async_context(sink.open(runtime))
+            following: dict[str, tuple[Sink, Deliver]] = {}
+            for name, sink in named(config.sinks).items():
+                if type_name(sink) == "prometheus":
+                    continue
+                opened = await stack.enter_async_context(sink.open(runtime))
+                if sink.follows:
+                    following[name] = sink, opened
+                else:
+                    sinks[name] = opened
+            followers = Followers(Feed(storage.path / files.HISTORY), following, runtime, rng=random.Random())
+            await followers.begin()
+            sinks["storage"] = followers.after(sinks["storage"])
             current = versions(evaluators, {name: one.model or "" for name, one in config.all_judges.items()})
             context = BackfillContext(
                 evaluators=evaluators,
@@ -241,7 +257,11 @@ class BackfillClient:
                 turn=lambda _judge: nullcontext(),
                 slices=config.slices,
             )
-            await Backfill(config.backfill, storage.path, runtime, current).run(context, until_done=done)
+            async with anyio.create_task_group() as sending:
+                sending.start_soon(followers.run)
+                await Backfill(config.backfill, storage.path, runtime, current).run(context, until_done=done)
+                await followers.drain(_LAST_SENDING)
+                sending.cancel_scope.cancel()
 
     def _progress(self, batch: str, reason: str = "") -> BackfillProgress:
         counts = self._store.counts(batch or None)

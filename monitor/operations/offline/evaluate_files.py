@@ -189,7 +189,7 @@ async def _score(
                 async def deliver(judged: EvaluationResult) -> None:
                     if write is not None:
                         try:
-                            await write(judged)
+                            await write([judged])
                         except MonitorError as error:
                             done.failure = str(error)
                             scope.cancel()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 
@@ -16,7 +16,7 @@ from monitor.model.outcome import EvaluationResult
 from monitor.operations.progress import Report, ignore
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.scoring import EVERY, Chosen, Scorer, open_scorer, scores_of, with_facts
-from monitor.stages import Deliver, Runtime
+from monitor.stages import Runtime
 
 
 def choose_evaluators(
@@ -52,7 +52,7 @@ async def score(
     cases: Sequence[Case],
     *,
     runtime: Runtime,
-    deliver: Deliver,
+    deliver: Callable[[EvaluationResult], Awaitable[None]],
     scored: Callable[[], object],
     known: Callable[[str], bool] = lambda _result: False,
 ) -> None:
@@ -78,7 +78,7 @@ async def score_cases(
     *,
     max_concurrency: int,
     scored: Callable[[int, list[EvaluationResult]], object],
-    each: Deliver | None = None,
+    each: Callable[[EvaluationResult], Awaitable[None]] | None = None,
     known: Callable[[str], bool] = lambda _result: False,
 ) -> None:
     """Score every case by every evaluator.

@@ -7,8 +7,9 @@ feedback           -> FeedbackIngest          -> the feedback processor
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
+from functools import partial
 from typing import Final
 
 import anyio
@@ -36,6 +37,8 @@ class Ingest:
 
     `in_hand_limit` bounds the memory of complete requests that have not ended, in bytes. It is more than may wait for
     the judge: so a slow judge costs evaluations, not deliveries.
+
+    `when_sent` is called when all that came with an ack of its own was published, with the function that settles it.
     """
 
     def __init__(
@@ -48,8 +51,10 @@ class Ingest:
         spool: Spool,
         in_hand_limit: int,
         runtime: Runtime,
+        when_sent: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
         self._in_hand_limit = in_hand_limit
+        self._when_sent = when_sent
         self._spans = spans
         self._rows = rows
         self._processor = processor
@@ -66,6 +71,9 @@ class Ingest:
             return await self._feedback.accept(batch)
         if full := self.refusing():  # spans carry feedback, too
             raise Overloaded(full)
+        if batch.ack is not None and self._when_sent is not None:
+            ack = Ack(partial(self._when_sent, batch.ack.settle), part_of=batch.ack)
+            batch = replace(batch, ack=ack)
         return await (self._rows.accept(batch) if isinstance(batch, RowBatch) else self._spans.accept(batch))
 
     def refusing(self) -> str:

@@ -84,6 +84,11 @@ def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, in
     """
     with erasing(path, dry_run=dry_run) as eraser:
         traces = eraser.requests_of("results", "trace_id", traces)
+        if not dry_run and eraser.has("feed"):  # a sink that lacks one of them counts it as forgotten
+            eraser.db.executemany(
+                "UPDATE feed SET id = '' WHERE id IN (SELECT id FROM results WHERE trace_id = ?)",
+                [(trace,) for trace in traces],
+            )
         eraser.delete("results", "trace_id", traces)
         eraser.delete("people", "trace_id", traces)
         eraser.delete("past_results", "n", _past_results_of(eraser, traces))

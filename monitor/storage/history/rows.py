@@ -41,9 +41,23 @@ from typing import Any, Final
 
 import orjson
 
-from monitor.model.case import Traffic
+from monitor.model.case import Case, ContextStatus, Document, Message, Request, Traffic
 from monitor.model.external import ScoreSource
-from monitor.model.outcome import EvaluationResult, Evidence, RateScope, Score, Skipped
+from monitor.model.outcome import (
+    Cost,
+    EvaluationResult,
+    Evidence,
+    Outcome,
+    RateScope,
+    Score,
+    SecondJudgement,
+    Selection,
+    Skipped,
+    SkippedReason,
+    Unscored,
+    UnscoredReason,
+)
+from monitor.model.service_version import ServiceVersion
 from monitor.stages import PastResult
 
 SCHEMA: Final = 1
@@ -96,7 +110,8 @@ def as_json(result: EvaluationResult, *, texts: bool = True, quotes: bool = True
         row["contradicts"] = True
     if result.origin:
         row["origin"] = result.origin
-    if texts and result.score_source is ScoreSource.OWN:  # the answer of an external score is no longer available
+    # The answer of an external score is no longer available, and texts that were deleted are not there to be written.
+    if texts and result.score_source is ScoreSource.OWN and (case.request.query or case.response):
         whole = case.as_row()
         row |= {key: whole[key] for key in ("request", "retrieved_context", "context_status", "response", "user_id")}
     return row
@@ -127,8 +142,74 @@ def load(line: bytes) -> dict[str, Any]:
     try:
         row: dict[str, Any] = orjson.loads(line)
     except orjson.JSONDecodeError:
-        row = json.loads(line)
+        try:
+            row = json.loads(line)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
     return row
+
+
+def from_json(row: Mapping[str, Any]) -> EvaluationResult:
+    """Read a result from its row. What the row does not hold is empty: the texts, if they were not kept.
+
+    Written again it gives the same row, with the same id. Raises `ValueError` where it is not such a row.
+    """
+    try:
+        return _result(row)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a result: {type(error).__name__}: {error}") from None
+
+
+def _result(row: Mapping[str, Any]) -> EvaluationResult:
+    outcome: Outcome
+    if row["outcome"] == Score.kind:
+        evidence = tuple(Evidence(**one) for one in row["evidence"])
+        explanation, label = row["explanation"], row["label"]
+        outcome = Score(row["score"], explanation, label, evidence, contradicts=row.get("contradicts", False))
+    elif row["outcome"] == Skipped.kind:
+        outcome = Skipped(SkippedReason(row["reason"]))
+    else:
+        outcome = Unscored(UnscoredReason(row["reason"]), row["detail"])
+    sampling = row["sampling"]
+    return EvaluationResult(
+        case=_case(row),
+        evaluator=row["evaluator"],
+        version=row["version"],
+        outcome=outcome,
+        weight=row["weight"],
+        level=row["level"] or "",
+        defect=bool(row["defect"]),
+        cost=Cost(**row["judge"]),
+        evaluated_at=row["evaluated_at"],
+        scope=RateScope(row["scope"]),
+        service_version=ServiceVersion(**{key: one for key, one in row["versions"].items() if key != "fingerprint"}),
+        selection=Selection(**{**sampling, "inputs": tuple(sampling["inputs"])}) if sampling else None,
+        score_source=ScoreSource(row["score_source"]),
+        origin=row.get("origin", ""),
+        second=SecondJudgement(**row["second"]) if row.get("second") else None,
+        known_id=row["id"],
+    )
+
+
+def _case(row: Mapping[str, Any]) -> Case:
+    request = row.get("request") or {}
+    return Case(
+        request_id=row["request_id"],
+        request=Request(request.get("query", ""), tuple(Message(**one) for one in request.get("history", ()))),
+        retrieved_context=tuple(Document(**one) for one in row.get("retrieved_context") or ()),
+        context_status=ContextStatus(row.get("context_status", ContextStatus.NO_RETRIEVAL)),
+        response=row.get("response", ""),
+        user_id=row.get("user_id", ""),
+        model=row["model"],
+        session_id=row["session_id"],
+        app=row["app"],
+        source=row["source"],
+        span_id=row["span_id"],
+        convention=row["convention"],
+        attributes=row["attributes"],
+        answered_at=row["answered_at"],
+        traffic=Traffic(row["traffic"]),
+    )
 
 
 def past_result(row: Mapping[str, Any]) -> PastResult | None:

@@ -15,7 +15,7 @@ from monitor.storage.history.rows import as_json, dump, past_result
 from monitor.storage.sqlite import Format, open_database, used_bytes
 
 FORMAT: Final = Format(
-    1,
+    2,
     """
 CREATE TABLE IF NOT EXISTS session_sums (
   at INTEGER, app TEXT, evaluator TEXT, version TEXT, defect INTEGER, judged INTEGER, weight REAL, weight_squares REAL,
@@ -40,17 +40,22 @@ CREATE TABLE IF NOT EXISTS results (
   outcome TEXT NOT NULL, defect INTEGER NOT NULL, score REAL, body BLOB NOT NULL
 );
 CREATE TABLE IF NOT EXISTS blanked (until REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS followers (name TEXT PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS feed (n INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, at REAL NOT NULL);
 CREATE INDEX IF NOT EXISTS people_by_time ON people (at);
 CREATE INDEX IF NOT EXISTS results_by_time ON results (at);
 CREATE INDEX IF NOT EXISTS results_by_trace ON results (trace_id);
 CREATE INDEX IF NOT EXISTS results_by_score ON results (evaluator, defect, score) WHERE outcome = 'score';
+CREATE INDEX IF NOT EXISTS feed_by_id ON feed (id);
 """,
 )
 """From a damaged file the tables are saved in this order: first what restores windows, baselines and samplers. The
 roots of the tables are the first pages, those of the indexes, which are made of them, come after.
 
 `rule_sums`: sums by the defect rules that alerts bring themselves. `past_results`: what samplers learn from after a
-restart. `people`: the user of a trace, by the pseudonym of `privacy`. `blanked`: up to when no result has a text."""
+restart. `people`: the user of a trace, by the pseudonym of `privacy`. `blanked`: up to when no result has a text.
+`feed`: the ids of results in the order in which they were written, without gaps, as far as a sink has still to get
+them; the id of a result that was erased on request is empty. `followers`: up to which number each sink has them."""
 
 MINUTE: Final = 60
 PAST_RESULTS_AT_MOST: Final = 5_000
@@ -63,6 +68,9 @@ _ADD_RESULT: Final = (
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _SUMS: Final = "judged, weight, weight_squares, top, defect_products, every_products, both_products)"
+_WITHOUT_FOLLOWERS: Final = 100
+"""Entries of the feed that are kept while nothing follows it: in a file that was just begun again, they still come."""
+
 _ADD_UP: Final = (
     "ON CONFLICT DO UPDATE SET judged = judged + 1, weight = weight + excluded.weight,"
     " weight_squares = weight_squares + excluded.weight_squares, top = max(top, excluded.top),"
@@ -108,6 +116,7 @@ def insert(
             db.execute("DELETE FROM results WHERE id = ? AND outcome = 'unscored'", (one.id,))
         added = db.execute(_ADD_RESULT, values).rowcount
         if added:
+            db.execute("INSERT INTO feed (id, at) VALUES (?, ?)", (one.id, one.evaluated_at))
             _keep_past_result(db, row, one.evaluated_at)
             if users is not None and one.case.user_id:
                 person = (users.of(one.case.user_id), one.case.request_id, one.evaluated_at)
@@ -151,6 +160,11 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
         (before, PAST_RESULTS_AT_MOST),
     )
     db.execute("DELETE FROM people WHERE at < ?", (before,))
+    sent = "coalesce((SELECT min(position) FROM followers), (SELECT max(n) FROM feed) - ?)"
+    db.execute(f"DELETE FROM feed WHERE n <= {sent}", (_WITHOUT_FOLLOWERS,))  # noqa: S608 - constant
+    first = "SELECT n FROM feed ORDER BY n LIMIT ?"
+    unsent = db.execute(f"DELETE FROM feed WHERE n IN ({first}) AND at < ?", (_PRUNE_AT_ONCE, before)).rowcount  # noqa: S608
+    deleted = max(deleted, unsent)
     return deleted == _PRUNE_AT_ONCE
 
 

@@ -66,6 +66,14 @@ class Target(NamedTuple):
     key_file: Path | None = None
 
 
+class PartlyRejected(MonitorError):  # noqa: N818 - named after the trouble, as the caller's `except` reads
+    """The receiver has rejected `number` items of a batch, without naming them. It must not be sent again."""
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.number = number
+
+
 class Exporter:
     """One connection for one signal. Blocks. Use from one thread at a time: reconnecting closes the old connection."""
 
@@ -79,8 +87,8 @@ class Exporter:
     def export(self, batch: Sequence[Item]) -> None:
         """Return when the receiver has accepted all of `batch`.
 
-        Raises `InvalidData` if it rejects the content, `Overloaded` if it is unreachable or cannot accept it now, and
-        another `MonitorError` if it rejects us or a part of the batch, which must not be sent again.
+        Raises `InvalidData` if it rejects the content, `Overloaded` if it is unreachable or cannot accept it now,
+        `PartlyRejected` if it rejects a part, and another `MonitorError` if it rejects us.
         """
         self._watch.last = Overloaded("no answer in time")
         if self._sdk.export(batch).name != "SUCCESS":
@@ -157,7 +165,7 @@ class _Watch:
         self.last = error(f"{kind}: {_printable(why)}" if why else kind)
 
     def rejected(self, number: int, why: str) -> None:
-        self.last = MonitorError(f"{number} of the batch rejected: {_printable(why)}")
+        self.last = PartlyRejected(f"{number} of the batch rejected: {_printable(why)}", number)
 
 
 def _exporter_class(protocol: str, signal: Signal) -> Any:

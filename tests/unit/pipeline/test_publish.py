@@ -19,8 +19,8 @@ pytestmark = pytest.mark.anyio
 class Slow(At):
     """A pipeline with one local evaluator, whose sink waits for the gate."""
 
-    async def deliver(self, result):
-        self.results.append(result.case.request_id)
+    async def deliver(self, results):
+        self.results.extend(one.case.request_id for one in results)
         await self.gate.wait()
 
 
@@ -48,8 +48,8 @@ async def test_a_sink_that_fails_keeps_no_result_from_the_others_and_is_counted(
     async def broken(_):
         raise OSError("gone")
 
-    async def takes(one):
-        taken.append(one.id)
+    async def takes(some):
+        taken.extend(one.id for one in some)
 
     results = [judged(1), judged(2)]
     await Publisher({"broken": broken, "takes": takes}, memory, lent).all(results)
@@ -62,9 +62,9 @@ async def test_a_listener_hears_a_result_before_a_slow_sink_has_it_and_one_that_
     lent, heard, taken = runtime(), [], []
     one = judged(1)
 
-    async def slow(result):
+    async def slow(results):
         assert heard == [one.id]
-        taken.append(result.id)
+        taken.extend(result.id for result in results)
 
     def broken(_):
         raise ValueError("a fault of ours")

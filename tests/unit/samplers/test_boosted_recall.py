@@ -122,7 +122,7 @@ async def test_the_history_tells_after_a_restart_what_was_learned_oldest_first(t
     await first.live(range(60))
     async with history.open(runtime()) as deliver:
         for one in first.results:
-            await deliver(one)
+            await deliver([one])
     await history.replay_results(heard.append, runtime())
     assert heard == first.past_results()
     second.hear(heard, delivered=False)
@@ -135,9 +135,9 @@ async def test_the_history_keeps_the_newest_lessons_only(tmp_path: Path, monkeyp
     await first.live(range(60))
     async with history.open(runtime()) as deliver:
         for one in first.results:
-            await deliver(one)
+            await deliver([one])
     async with history.open(runtime()) as deliver:  # which tidies up with the next result
-        await deliver(first.results[0])
+        await deliver([first.results[0]])
     await history.replay_results(heard.append, runtime())
     assert heard == first.past_results()[-10:]
     with closing(sqlite3.connect(tmp_path / "history.db")) as db:
@@ -149,12 +149,12 @@ async def test_a_history_of_before_lessons_opens_and_remembers_from_then_on(tmp_
     history, first, heard = HistorySink(path=path), Process(), []
     await first.live(range(20))
     async with history.open(runtime()) as deliver:
-        await deliver(first.results[0])
+        await deliver([first.results[0]])
     with closing(sqlite3.connect(path)) as db:
         db.executescript("DROP TABLE past_results; PRAGMA user_version = 0;")
     async with history.open(runtime()) as deliver:
         for one in first.results:
-            await deliver(one)
+            await deliver([one])
     await history.replay_results(heard.append, runtime())
     assert heard == first.past_results()[1:]
     assert len(await history.results()) == len(first.results)

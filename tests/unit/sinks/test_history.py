@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
 async def deliver(history: HistorySink, *results: EvaluationResult, clock: ManualClock | None = None) -> None:
     async with history.open(runtime(clock)) as deliver_one:
         for one in results:
-            await deliver_one(one)
+            await deliver_one([one])
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def history(tmp_path: Path) -> HistorySink:
 
 async def test_a_delivered_result_can_be_read_at_once_and_after_a_restart(history: HistorySink) -> None:
     async with history.open(runtime()) as deliver_one:
-        await deliver_one(judged(1))
+        await deliver_one([judged(1)])
         assert await history.results() == [as_json(judged(1))]
     assert await history.by_trace(f"{1:032x}") == [as_json(judged(1))]
 
@@ -59,7 +59,7 @@ async def test_a_repeat_replaces_nothing_and_adds_to_no_sum(history: HistorySink
 async def test_many_at_a_time_are_all_kept(history: HistorySink) -> None:
     async with history.open(runtime()) as deliver_one, anyio.create_task_group() as group:
         for number in range(1000):
-            group.start_soon(deliver_one, judged(number))
+            group.start_soon(deliver_one, [judged(number)])
     assert len(await history.results(limit=2000)) == 1000
 
 
@@ -162,13 +162,13 @@ async def test_old_results_go_and_their_sums_stay_for_longer(tmp_path: Path) -> 
     history = HistorySink(path=tmp_path / "h.db", retention="1h", sums_retention="2h")
     clock = ManualClock(1_700_000_000.0)
     async with history.open(runtime(clock)) as deliver_one:
-        await deliver_one(judged(1, evaluated_at=clock.now()))
+        await deliver_one([judged(1, evaluated_at=clock.now())])
         clock.advance(4000)
-        await deliver_one(judged(2, evaluated_at=clock.now()))
+        await deliver_one([judged(2, evaluated_at=clock.now())])
         assert [row["trace_id"] for row in await history.results()] == [f"{2:032x}"]
         assert len(await history.sums_since(0)) == 2
         clock.advance(4000)
-        await deliver_one(judged(3, evaluated_at=clock.now()))
+        await deliver_one([judged(3, evaluated_at=clock.now())])
         assert len(await history.sums_since(0)) == 2
 
 
@@ -199,7 +199,7 @@ async def test_half_a_surrogate_pair_in_a_text_is_kept(history: HistorySink) -> 
 async def test_only_the_owner_can_read_the_files(history: HistorySink) -> None:
     assert history.path is not None
     async with history.open(runtime()) as deliver_one:
-        await deliver_one(judged(1))
+        await deliver_one([judged(1)])
         assert {path.stat().st_mode & 0o777 for path in history.path.parent.iterdir()} == {0o600}
         assert history.path.parent.stat().st_mode & 0o777 == 0o700
 
@@ -217,22 +217,23 @@ async def test_a_damaged_file_is_kept_aside_and_a_new_one_begun(history: History
 async def test_a_file_that_cannot_be_written_raises_and_works_again_later(history: HistorySink) -> None:
     assert history.path is not None
     async with history.open(runtime()) as deliver_one:
-        await deliver_one(judged(1))
+        await deliver_one([judged(1)])
         other = sqlite3.connect(history.path)
         other.execute("CREATE TRIGGER refuse BEFORE INSERT ON results BEGIN SELECT RAISE(ABORT, 'refused'); END")
         other.commit()
         with pytest.raises(MonitorError, match=r"history\.db cannot be written: refused"):
-            await deliver_one(judged(2))
+            await deliver_one([judged(2)])
         other.execute("DROP TRIGGER refuse")
         other.commit()
         other.close()
-        await deliver_one(judged(2))
+        await deliver_one([judged(2)])
     assert len(await history.results()) == 2
 
 
 async def test_without_a_path_it_says_so() -> None:
     with pytest.raises(ConfigError, match="path"):
-        HistorySink().open(runtime())
+        async with HistorySink().open(runtime()):
+            pass
 
 
 async def test_reading_where_there_is_no_history_names_the_file(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ SINCE = judged(1, 1.0, scope=RateScope.BACKFILL, origin="missed", selection=Sele
 async def deliver(history: HistorySink, *results: EvaluationResult) -> None:
     async with history.open(runtime()) as deliver_one:
         for one in results:
-            await deliver_one(one)
+            await deliver_one([one])
 
 
 @pytest.fixture

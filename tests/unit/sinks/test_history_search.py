@@ -21,13 +21,13 @@ SCALES = {"groundedness": (1.0, 5.0), "violence": (7.0, 0.0)}
 async def history(tmp_path):
     history = HistorySink(path=tmp_path / "history.db", texts="all")
     async with history.open(runtime()) as deliver:
-        await deliver(judged(1, 4.0))
-        await deliver(judged(2, 1.0, level="low"))
-        await deliver(judged(3, 2.0, app="docs"))
-        await deliver(judged(4, 6.0, evaluator="violence", defect=True))
-        await deliver(judged(5, 0.0, evaluator="violence", defect=False))
-        await deliver(judged(6, outcome=Unscored(UnscoredReason.TIMEOUT), defect=False))
-        await deliver(judged(7, outcome=Skipped(SkippedReason.NO_RETRIEVAL), defect=False))
+        await deliver([judged(1, 4.0)])
+        await deliver([judged(2, 1.0, level="low")])
+        await deliver([judged(3, 2.0, app="docs")])
+        await deliver([judged(4, 6.0, evaluator="violence", defect=True)])
+        await deliver([judged(5, 0.0, evaluator="violence", defect=False)])
+        await deliver([judged(6, outcome=Unscored(UnscoredReason.TIMEOUT), defect=False)])
+        await deliver([judged(7, outcome=Skipped(SkippedReason.NO_RETRIEVAL), defect=False)])
         yield history
 
 
@@ -68,7 +68,7 @@ async def test_of_long_texts_a_search_brings_only_question_and_answer(history):
         long.case, retrieved_context=(Document("x" * 30_000),), request=Request("q", (Message("user", "\ud800"),))
     )
     async with history.open(runtime()) as deliver:
-        await deliver(replace(long, case=case))
+        await deliver([replace(long, case=case)])
     (row,) = await history.search(outcome="any", order="newest", limit=1)
     assert "retrieved_context" not in row
     assert row["request"] == {"query": "q"}

@@ -42,15 +42,15 @@ def image(folder: Path) -> bytes:
 async def deliver(history: HistorySink, *results: EvaluationResult, clock: ManualClock | None = None) -> None:
     async with history.open(runtime(clock)) as one_more, anyio.create_task_group() as together:
         for one in results:
-            together.start_soon(one_more, one)
+            together.start_soon(one_more, [one])
 
 
 async def test_in_the_mode_none_no_text_reaches_any_file(tmp_path: Path) -> None:
     history = HistorySink(path=tmp_path / "h.db", texts="none")
     unscored = replace(telling(2), outcome=Unscored(UnscoredReason.ERROR, CANARY))
     async with history.open(runtime()) as one_more:
-        await one_more(telling())
-        await one_more(unscored)
+        await one_more([telling()])
+        await one_more([unscored])
         assert CANARY.encode() not in image(tmp_path)
     assert CANARY.encode() not in image(tmp_path)
     first, second = sorted(await history.results(), key=lambda row: row["evaluated_at"])
@@ -75,10 +75,10 @@ async def test_after_their_time_texts_are_gone_to_the_last_byte_and_the_verdict_
     clock = ManualClock(AT)
     history = HistorySink(path=tmp_path / "h.db", texts="all", texts_retention="1h", retention="7d")
     async with history.open(runtime(clock)) as one_more:
-        await one_more(replace(telling(1, long=long), evaluated_at=AT))
+        await one_more([replace(telling(1, long=long), evaluated_at=AT)])
         assert CANARY in (await history.results())[0]["response"]
         clock.advance(3601)
-        await one_more(judged(2, evaluated_at=AT + 3601))
+        await one_more([judged(2, evaluated_at=AT + 3601)])
         assert CANARY.encode() not in image(tmp_path)
     rows = {row["trace_id"]: row for row in await history.results()}
     old, new = rows[f"{1:032x}"], rows[f"{2:032x}"]

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 async def deliver(sink: JsonLines, *results: EvaluationResult) -> None:
     async with sink.open(runtime()) as deliver_one:
         for one in results:
-            await deliver_one(one)
+            await deliver_one([one])
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -40,7 +40,7 @@ async def test_many_at_a_time_stay_whole_lines(tmp_path: Path) -> None:
     sink = JsonLines(path=tmp_path / "results.jsonl", fsync=True)
     async with sink.open(runtime()) as deliver_one, anyio.create_task_group() as group:
         for number in range(500):
-            group.start_soon(deliver_one, judged(number))
+            group.start_soon(deliver_one, [judged(number)])
     assert len({row["id"] for row in rows(sink.path)}) == 500
 
 
@@ -73,16 +73,16 @@ async def test_a_full_disk_raises_leaves_whole_lines_and_works_again_later(tmp_p
     sink = JsonLines(path=tmp_path / "results.jsonl")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     async with sink.open(runtime()) as deliver_one:
-        await deliver_one(judged(1))
+        await deliver_one([judged(1)])
         size = sink.path.stat().st_size
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, before[1]))
         try:
             with pytest.raises(MonitorError, match=r"cannot write .*results\.jsonl"):
-                await deliver_one(judged(2))
+                await deliver_one([judged(2)])
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert sink.path.stat().st_size == size
-        await deliver_one(judged(3))
+        await deliver_one([judged(3)])
     assert [row["id"] for row in rows(sink.path)] == [judged(1).id, judged(3).id]
 
 

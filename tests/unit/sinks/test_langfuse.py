@@ -43,7 +43,7 @@ async def deliver(api: HttpApi, *results: EvaluationResult, **options: object) -
     sink = LangfuseSink.model_validate({"url": api.url, "public_key": "pk", "secret_key": "sk", **options})
     async with sink.open(runtime(SystemClock())) as deliver_one:
         for one in results:
-            await deliver_one(one)
+            await deliver_one([one])
 
 
 async def test_a_score_is_a_numeric_score_on_the_judged_observation() -> None:

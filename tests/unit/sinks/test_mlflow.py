@@ -106,7 +106,7 @@ async def deliver(api: HttpApi, *results: EvaluationResult, **options: object) -
     sink = Mlflow.model_validate({"url": api.url, **options})
     async with sink.open(runtime(SystemClock())) as deliver_one:
         for one in results:
-            await deliver_one(one)
+            await deliver_one([one])
 
 
 @pytest.fixture(autouse=True)

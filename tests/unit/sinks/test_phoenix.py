@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from monitor.clock import SystemClock
-from monitor.errors import InvalidData, MonitorError
+from monitor.errors import MonitorError, ResultsRefused
 from monitor.model.outcome import Cost, EvaluationResult, Skipped, SkippedReason, Unscored, UnscoredReason
 from monitor.sinks import phoenix as module
 from monitor.sinks.phoenix import Phoenix
@@ -78,7 +78,7 @@ async def deliver(sink: Phoenix, *results: EvaluationResult) -> list[Exception |
 
     async def one(at: int, result: EvaluationResult) -> None:
         try:
-            await deliver_one(result)
+            await deliver_one([result])
         except MonitorError as error:
             found[at] = error
 
@@ -148,10 +148,12 @@ async def test_a_span_that_comes_a_little_later_gets_its_annotation() -> None:
 
 async def test_a_span_that_never_comes_fails_its_results_and_no_others() -> None:
     phoenix = FakePhoenix(*range(1, 50))
+    results = [judged(number) for number in range(1, 61)]
     with HttpApi(phoenix) as api:
-        found = await deliver(Phoenix(url=api.url), *(judged(number) for number in range(1, 61)))
-    assert [error is None for error in found] == [True] * 49 + [False] * 11
-    assert all(isinstance(error, InvalidData) and "unknown span" in str(error) for error in found[49:])
+        async with Phoenix(url=api.url).open(runtime(SystemClock())) as deliver_all:
+            with pytest.raises(ResultsRefused, match="unknown span") as caught:
+                await deliver_all(results)
+    assert caught.value.ids == {one.id for one in results[49:]}
     assert len(phoenix.kept) == 49
 
 

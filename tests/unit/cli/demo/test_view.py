@@ -139,7 +139,7 @@ async def test_the_worst_answers_are_the_lowest_recent_defects_each_question_onc
             judged("lower", 0.05, 105),
             judged("least bad", 0.4, 106),
         ):
-            await deliver(one)
+            await deliver([one])
     found = latest.worst(since=100)
     assert [(one.question, one.score) for one in found] == [("lower", 0.05), ("twice", 0.1), ("low", 0.2)]
     assert found[0].unsupported == [(0, 4)]

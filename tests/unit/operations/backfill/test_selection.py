@@ -131,7 +131,7 @@ async def test_what_is_scored_or_to_be_forgotten_is_left_out(tmp_path: Path) -> 
         case=case(1), evaluator="relevance", version=version, outcome=Score(5, "x"), weight=1, evaluated_at=NOW
     )
     async with HistorySink(path=tmp_path / "history.db").open(runtime()) as deliver:
-        await deliver(judged)
+        await deliver([judged])
     add(tmp_path, [Mark(10.0, trace="case-2")], since=0.0)
     made = selection(tmp_path, "relevance", share=1.0)
     items = await made.of_cases([case(1), case(2), case(3)])

@@ -32,7 +32,7 @@ def written(path: Path, case: Case, explanation: str = "", *, texts: bool = True
     async def write() -> None:
         async with open_results(path, [case] if texts else None) as append:
             assert append is not None
-            await append(result(case, explanation))
+            await append([result(case, explanation)])
 
     anyio.run(write)
     return [json.loads(line) for line in path.read_bytes().splitlines()]
