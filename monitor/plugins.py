@@ -6,7 +6,7 @@ These names stay as they are within a major version (docs/stability.md). docs/ex
 
 from __future__ import annotations
 
-from monitor.errors import ConfigError, InvalidData, JudgeError, Overloaded, ResultsRefused
+from monitor.errors import ConfigError, InvalidData, JudgeError, Overloaded
 from monitor.extraction.content import why_trivial
 from monitor.extraction.documents import read as read_documents
 from monitor.extraction.messages import read as read_messages
@@ -79,7 +79,6 @@ __all__ = [
     "Prompt",
     "Question",
     "Request",
-    "ResultsRefused",
     "RowBatch",
     "Runtime",
     "Scale",

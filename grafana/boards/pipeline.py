@@ -36,7 +36,8 @@ def board() -> build.Dashboard:
             Row("", _figures()),
             Row("The ledger", [_ledger(), _balance(), _requests(), _spans()]),
             Row("Waiting", [_oldest(), _queues(), _pending(), _spool(), _durations(), _memory_of_traces()]),
-            Row("The process", [_memory(), _cpu(), _events(), _sinks()]),
+            Row("The process", [_memory(), _cpu(), _events()]),
+            Row("Sinks", [_sink_lag(), _sent(), _sinks()]),
             Row("Apache Kafka", kafka.panels()),
         ],
     )
@@ -278,16 +279,39 @@ def _events() -> Panel:
     )
 
 
+def _sink_lag() -> Panel:
+    return curve(
+        "Sinks: how far behind",
+        "Age of the oldest result that a sink has still to get, in the replica that is furthest behind. It grows while"
+        " the receiver fails; the results wait in the history.",
+        SECONDS,
+        Query(f"max by (sink) ({selector('ragmonitor_sink_lag_seconds', INSTANCE)})", "{{sink}}"),
+        empty="no sink follows the history",
+    )
+
+
+def _sent() -> Panel:
+    return curve(
+        "Sinks: results sent",
+        "Results that the receivers took within the window before each point.",
+        COUNT,
+        Query(increase("ragmonitor_sink_results_total", INSTANCE, 'outcome="sent"', by="sink"), "{{sink}}"),
+        empty="no sink follows the history",
+    )
+
+
 def _sinks() -> Panel:
     closed = increase("ragmonitor_sink_failures_total", INSTANCE, by="sink")
+    lost = increase("ragmonitor_sink_results_total", INSTANCE, 'outcome!="sent"', by="sink, outcome")
     sent = increase("ragmonitor_notifications_total", INSTANCE, by="receiver, outcome")
     damaged = increase("ragmonitor_spool_damaged_records_total", INSTANCE, by="")
     return curve(
         "Sinks and notifications",
-        "Within the window: results that a sink did not accept, notifications by receiver and outcome, and damaged"
-        " spool records.",
+        "Within the window: results that a sink lost or refused, failed deliveries (repeated until they succeed),"
+        " notifications by receiver and outcome, and damaged spool records.",
         COUNT,
-        Query(f"{closed} > 0", "{{sink}}: not taken"),
+        Query(f"{lost} > 0", "{{sink}}: {{outcome}}"),
+        Query(f"{closed} > 0", "{{sink}}: failed deliveries"),
         Query(f"{sent} > 0", "{{receiver}}: {{outcome}}"),
         Query(f"{damaged} > 0", "spool records damaged"),
         empty="none",

@@ -133,7 +133,7 @@ class LiveEvaluation:
         return results
 
     async def deliver(self, results: Sequence[EvaluationResult]) -> None:
-        """Deliver `results` to the sinks; return when they have them."""
+        """Publish `results`; return when the history has them."""
         await self._publisher.all(results)
 
     def choose(self, case: Case, local: Mapping[str, Score] = _NO_SCORES, at_least: float = 0.0) -> list[Chosen]:
@@ -151,7 +151,7 @@ class LiveEvaluation:
         return tuple(one for one in left if skip_reason(one.evaluator, case) is None)
 
     async def score_judged(self, case: Case, chosen: Sequence[Chosen]) -> None:
-        """Score `case` with `chosen` in parallel; return when the sinks have the results."""
+        """Score `case` with `chosen` in parallel; return when the history has the results."""
         for one, _ in chosen:
             self._counting.selected(case.app, one.evaluator.name)
         async with anyio.create_task_group() as side_by_side:

@@ -23,8 +23,8 @@ class KafkaSource(KafkaConnection, Source):
     """Read traces, logs and rows from Apache Kafka. Replicas with the same `group` share the partitions.
 
     Delivery is at least once: an offset is committed when every result of its message, and of all messages before it,
-    has reached every sink. If a replica stops, another continues where it left off. All topics must exist; they are
-    never created.
+    is in the history and in the topic of a sink `kafka`. If a replica stops, another continues where it left off. All
+    topics must exist; they are never created.
     """
 
     group: str = Field(default="rag-monitor", min_length=1)

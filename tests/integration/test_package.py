@@ -103,7 +103,7 @@ class Silent(Sink):
     async def open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
         async def deliver(results: Sequence[EvaluationResult]) -> None:
             if any(one.outcome.kind not in ("score", "skipped", "unscored") for one in results):
-                raise ResultsRefused("no such outcome", [one.id for one in results])
+                raise InvalidData("no such outcome")
 
         yield deliver
 

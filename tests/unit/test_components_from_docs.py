@@ -23,6 +23,7 @@ from monitor.testing import ScriptedJudge
 from tests.support import surface
 from tests.support.components import TRIVIAL
 from tests.support.intakes import RecordingIntake
+from tests.support.results import judged
 from tests.support.runtime import runtime
 from tests.support.traces import Builder
 from tests.support.written import module, of_page
@@ -90,6 +91,18 @@ def test_a_page_imports_nothing_but_what_is_promised(page: str) -> None:
             if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "monitor":
                 assert node.module in surface.MODULES
                 assert {alias.name for alias in node.names} <= set(surface.names(node.module))
+
+
+def test_the_sink_writes_the_defects_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, lines = written("SystemLog", of_page("extending.md", "python")[0]), []
+    monkeypatch.setattr("syslog.syslog", lambda _priority, line: lines.append(line))
+
+    async def deliver() -> None:
+        async with made().open(runtime()) as deliver_some:
+            await deliver_some([judged(1), judged(2, 1.0)])
+
+    anyio.run(deliver)
+    assert lines == [f"groundedness: {2:032x}"]
 
 
 def test_the_source_hands_on_what_is_appended_and_says_when_it_cannot_work(tmp_path: Path) -> None:

@@ -64,6 +64,12 @@ storage: {path: /var/lib/rag-monitor, retention: 7d, max_size: 2GiB}
         ("sources: [otlp_http]", ["sources[0]", "mapping", "otlp_http"]),
         ("sources: [{type: otlp}]", ["sources[0]", "'otlp'", "otlp_http", "otlp_grpc"]),
         ("sources: [{port: 1}]", ["sources[0]", "type", "otlp_http"]),
+        (
+            "sinks: [{type: prometheus}, {type: jsonl, path: x, include_texts: true}]",
+            ["sinks[1].include_texts", "what the history holds", "storage: {texts: all}"],
+        ),
+        ("sinks: [{type: jsonl, path: x, name: a}, {type: jsonl, path: y, name: a}]", ["sinks[1].name", "'a'"]),
+        ("sinks: [{type: jsonl, path: x, name: storage}]", ["sinks[0].name", "'storage'", "taken"]),
         ("sources: [{type: otlp_http, prot: 1}]", ["sources[0]", "prot", "unknown key", "port"]),
         ("sources: [{type: otlp_http, port: 70000}]", ["sources[0]", "port", "70000", "65535"]),
         ("evaluators: [{type: groundednes}]", ["evaluators[0]", "groundednes", "groundedness"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from dataclasses import replace
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from monitor.model.case import Traffic
+from monitor.model.external import ScoreSource
 from monitor.model.outcome import (
     Cost,
     EvaluationResult,
@@ -25,7 +27,8 @@ from monitor.model.outcome import (
     UnscoredReason,
 )
 from monitor.model.service_version import ServiceVersion
-from monitor.storage.history.rows import SCHEMA, as_json, dump, load, past_result
+from monitor.storage.history.erasing import blanked
+from monitor.storage.history.rows import SCHEMA, as_json, dump, from_json, load, past_result
 from tests.support.paths import DOCS
 from tests.support.results import judged
 
@@ -34,6 +37,11 @@ VALIDATOR = Draft202012Validator(json.loads(DOCUMENT.read_text()))
 INPUTS = (0.5, -1.0, 0.25, 0.0, 1.5, 0.0, -0.75)
 CHOSEN = Selection(0.1, 0.05, INPUTS, 0.5)
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=4,
+)
 RESULTS = [
     judged(1),
     judged(
@@ -55,6 +63,34 @@ def test_a_row_is_what_its_json_schema_says(result: EvaluationResult, texts: boo
     row = load(dump(as_json(result, texts=texts)))
     VALIDATOR.validate(row)
     assert ("request" in row) == texts
+
+
+@pytest.mark.parametrize("result", RESULTS, ids=lambda one: one.id[:4])
+@pytest.mark.parametrize("texts", [False, True])
+def test_a_result_read_from_its_row_is_written_as_the_same_row(result: EvaluationResult, texts: bool) -> None:
+    """An external score has an id that its row alone does not explain."""
+    for one in (result, replace(result, key="theirs", score_source=ScoreSource.FEEDBACK)):
+        row = load(dump(as_json(one, texts=texts)))
+        again = from_json(row)
+        assert again.id == one.id
+        assert load(dump(as_json(again))) == row
+
+
+def test_of_a_result_whose_texts_were_deleted_no_empty_texts_are_written() -> None:
+    row = blanked(as_json(judged(1)))
+    assert "request" not in as_json(from_json(row), texts=True)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(as_json(judged(1)))), JSON, max_size=6))
+def test_a_row_from_anywhere_is_a_result_or_a_value_error(changes: dict[str, Any]) -> None:
+    with contextlib.suppress(ValueError):
+        assert isinstance(from_json({**as_json(judged(1)), **changes}), EvaluationResult)
+
+
+@pytest.mark.parametrize("line", [b"[" * 100_000, b'{"a":' * 50_000])
+def test_a_line_that_is_nested_too_deeply_is_a_value_error(line: bytes) -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        load(line)
 
 
 def test_the_json_schema_allows_no_other_key_and_misses_none() -> None:
