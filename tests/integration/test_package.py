@@ -53,7 +53,7 @@ USER = '''
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import ClassVar
 
@@ -65,6 +65,7 @@ from monitor.plugins import (
     EvaluationResult,
     Evaluator,
     FixedSampler,
+    InvalidData,
     Judge,
     Level,
     LogRecord,
