@@ -46,8 +46,8 @@ class Sink(Component, ABC):
         """Take a batch of results; return when they are safe. Bound the time of each call.
 
         Raises `InvalidData` where the content of a result is refused for good: the batch is then halved until that
-        result is alone, which is counted as `rejected`. After any other exception, such as `Overloaded`, the batch comes
-        again after a pause. A result may come twice, with the same `id`.
+        result is alone, which is counted as `rejected`. After any other exception, such as `Overloaded`, the batch
+        comes again after a pause. A result may come twice, with the same `id`.
         """
         raise NotImplementedError
 

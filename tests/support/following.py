@@ -10,12 +10,12 @@ from pathlib import Path
 
 import anyio
 
-from monitor.clock import Clock
+from monitor.clock import Clock, SystemClock
 from monitor.errors import InvalidData
 from monitor.model.outcome import EvaluationResult
 from monitor.pipeline.followers import Follower, Pauses
 from monitor.sinks.history import HistorySink
-from monitor.stages import Deliver, Runtime
+from monitor.stages import Deliver, Runtime, Sink
 from monitor.storage.history.feed import Feed
 from tests.support.results import judged
 from tests.support.runtime import runtime, total
@@ -123,3 +123,14 @@ async def following(
                 tasks.start_soon(follower.run)
             yield Following(folder, lent, store, feed, followers)
             tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def followed(folder: Path, sink: Sink) -> AsyncIterator[Following]:
+    """Let `sink` follow a history, as the monitor does, with shorter pauses."""
+    lent = runtime(SystemClock())
+    async with (
+        sink.open(lent) as deliver,
+        following(folder, lent=lent, at_once=sink.at_once, in_flight=sink.in_flight, one=deliver) as at,
+    ):
+        yield at

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -19,7 +17,7 @@ from monitor.errors import ConfigError, InvalidData, MonitorError, Overloaded
 from monitor.sinks.langfuse import LangfuseSink
 from monitor.sinks.phoenix import Phoenix
 from monitor.stages import Sink
-from tests.support.following import Following, following
+from tests.support.following import followed
 from tests.support.http_api import HttpApi, Says
 from tests.support.results import judged
 from tests.support.runtime import runtime
@@ -31,17 +29,6 @@ SECRET = "sk-lf-very-secret"
 
 def langfuse(url: str, **options: Any) -> LangfuseSink:
     return LangfuseSink.model_validate({"url": url, "public_key": "pk-lf-1", "secret_key": SECRET, **options})
-
-
-@asynccontextmanager
-async def followed(folder: Path, sink: Sink) -> AsyncIterator[Following]:
-    """Let `sink` follow a history, as the monitor does."""
-    lent = runtime(SystemClock())
-    async with (
-        sink.open(lent) as deliver_some,
-        following(folder, lent=lent, at_once=sink.at_once, in_flight=sink.in_flight, one=deliver_some) as at,
-    ):
-        yield at
 
 
 async def deliver(sink: Sink, *numbers: int) -> None:
