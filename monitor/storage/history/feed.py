@@ -14,7 +14,6 @@ from typing import Final, Literal, NamedTuple
 
 from monitor.errors import MonitorError
 from monitor.model.outcome import EvaluationResult
-from monitor.storage.files import make_private
 from monitor.storage.history.rows import from_json, load
 from monitor.storage.history.tables import FORMAT
 from monitor.storage.sqlite import marks, open_database
@@ -107,13 +106,14 @@ class Feed:
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection within one transaction."""
+        if not self._path.exists():  # the writer makes it, and makes it private
+            raise MonitorError(f"the history {self._path} does not exist")
         try:
-            make_private(self._path)
             with closing(open_database(self._path, FORMAT, timeout=_TIMEOUT)) as db:
                 db.execute("BEGIN")
                 yield db
                 db.execute("COMMIT")
-        except (sqlite3.Error, OSError) as error:
+        except sqlite3.Error as error:
             raise MonitorError(f"the history {self._path} cannot be followed: {error}") from error
 
 

@@ -162,6 +162,7 @@ async def test_what_falls_out_of_the_retention_before_it_is_sent_is_counted(tmp_
         clock.advance(7200)
         late = judged(20, evaluated_at=clock.now())
         await at.write(late)
+        await until(lambda: receiver.batches[-1] == [late.id], "an attempt with what is left")
         receiver.down = None
         await at.done(21)
         assert receiver.taken == [late.id]
@@ -174,6 +175,7 @@ async def test_what_was_forgotten_before_it_is_sent_is_not_sent_and_is_counted(t
         await at.write(*results(1, 2, 3))
         await until(lambda: receiver.batches, "an attempt")
         await anyio.to_thread.run_sync(lambda: erase(at.path, [judged(2).case.request_id], dry_run=False))
+        await until(lambda: receiver.batches[-1] == ids([1, 3]), "an attempt after the erasure")
         receiver.down = None
         await at.done(3)
         assert receiver.taken == ids([1, 3])
@@ -262,6 +264,7 @@ async def test_a_row_that_cannot_be_read_is_counted_and_passed(tmp_path: Path) -
         await at.write(*results(1, 2, 3))
         await until(lambda: receiver.batches, "an attempt")
         _damage(at.path, judged(2).id)
+        await until(lambda: receiver.batches[-1] == ids([1, 3]), "an attempt after the damage")
         receiver.down = None
         await at.done(3)
         assert receiver.taken == ids([1, 3])
