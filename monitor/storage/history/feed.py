@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 from monitor.errors import MonitorError
 from monitor.model.outcome import EvaluationResult
+from monitor.storage.checks import Damaged
 from monitor.storage.history.rows import from_json, load
 from monitor.storage.history.tables import FORMAT
 from monitor.storage.sqlite import marks, open_database
@@ -67,7 +68,7 @@ class Feed:
             known = {name for (name,) in db.execute("SELECT name FROM followers")}
             db.execute(f"DELETE FROM followers WHERE name NOT IN ({marks(names)})", list(names))  # noqa: S608 - constant
             new = [name for name in names if name not in known]
-            db.executemany(f"INSERT INTO followers VALUES (?, ({_NEWEST}))", [(name,) for name in new])  # noqa: S608 - constant
+            db.executemany(f"INSERT INTO followers (name, position) VALUES (?, ({_NEWEST}))", [(name,) for name in new])  # noqa: S608 - constant
         return new
 
     def read(self, name: str, *, at_most: int, at_most_bytes: int) -> FeedWindow:
@@ -75,10 +76,10 @@ class Feed:
         with self._open() as db:
             end = int(db.execute(_NEWEST).fetchone()[0])
             found = db.execute("SELECT position FROM followers WHERE name = ?", (name,)).fetchone()
-            if found is None:  # the history was begun again, after damage: all that it holds is new
+            if found is None or found[0] > end:  # the history was begun again, after damage: all that it holds is new
                 found = db.execute("SELECT coalesce(min(n) - 1, ?) FROM feed", (end,)).fetchone()
-                db.execute("INSERT INTO followers VALUES (?, ?)", (name, found[0]))
-            position = min(int(found[0]), end)
+                db.execute("INSERT OR REPLACE INTO followers (name, position) VALUES (?, ?)", (name, found[0]))
+            position = int(found[0])
             entries: list[FeedEntry] = []
             taken = 0
             for number, key, body in db.execute(_NEXT, (position, at_most)):
@@ -92,7 +93,7 @@ class Feed:
     def advance(self, name: str, until: int) -> None:
         """Note that a sink has everything up to and with the number `until`."""
         with self._open() as db:
-            db.execute("INSERT OR REPLACE INTO followers VALUES (?, ?)", (name, until))
+            db.execute("INSERT OR REPLACE INTO followers (name, position) VALUES (?, ?)", (name, until))
 
     def standings(self) -> dict[str, Standing]:
         """Return where every sink stands, by name."""
@@ -113,7 +114,7 @@ class Feed:
                 db.execute("BEGIN")
                 yield db
                 db.execute("COMMIT")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, Damaged) as error:
             raise MonitorError(f"the history {self._path} cannot be followed: {error}") from error
 
 

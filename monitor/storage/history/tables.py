@@ -160,8 +160,13 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
         (before, PAST_RESULTS_AT_MOST),
     )
     db.execute("DELETE FROM people WHERE at < ?", (before,))
-    sent = "coalesce((SELECT min(position) FROM followers), (SELECT max(n) FROM feed) - ?)"
-    db.execute(f"DELETE FROM feed WHERE n <= {sent}", (_WITHOUT_FOLLOWERS,))  # noqa: S608 - constant
+    # In a file that was begun again after damage, positions may be those of the old one.
+    newest = "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'feed'), 0)"
+    sent = f"SELECT CASE WHEN max(position) <= {newest} THEN min(position) END FROM followers"  # noqa: S608 - constants
+    db.execute(
+        f"DELETE FROM feed WHERE n <= coalesce(({sent}), (SELECT max(n) FROM feed) - ?)",  # noqa: S608 - as above
+        (_WITHOUT_FOLLOWERS,),
+    )
     first = "SELECT n FROM feed ORDER BY n LIMIT ?"
     unsent = db.execute(f"DELETE FROM feed WHERE n IN ({first}) AND at < ?", (_PRUNE_AT_ONCE, before)).rowcount  # noqa: S608
     deleted = max(deleted, unsent)

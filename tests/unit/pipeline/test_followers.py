@@ -7,6 +7,7 @@ import random
 import sqlite3
 import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -19,8 +20,8 @@ from monitor.errors import MonitorError, Overloaded, ResultsRefused
 from monitor.model.outcome import EvaluationResult
 from monitor.pipeline.followers import Pauses
 from monitor.sinks.history import HistorySink
+from monitor.storage.damage import remove
 from monitor.storage.history.erasing import erase
-from monitor.storage.sqlite import remove
 from monitor.telemetry.events import Event
 from tests.support.following import Receiver, following, ids
 from tests.support.results import judged
@@ -220,6 +221,20 @@ async def test_a_history_that_is_begun_again_while_it_is_followed_is_followed_fr
         async with HistorySink(path=at.path, retention=1e12).open(runtime()) as deliver:
             await deliver(results(4, 5))
         await until(lambda: receiver.taken == ids([1, 2, 3, 4, 5]), "the results of the new file")
+        assert at.count("expired") == 0
+
+
+async def test_a_history_that_counts_from_the_start_again_is_followed_from_its_beginning(tmp_path: Path) -> None:
+    """What is saved of a damaged file may hold a position beyond all numbers."""
+    receiver = Receiver()
+    async with following(tmp_path, one=receiver.deliver) as at:
+        await at.write(*results(1, 2, 3))
+        await at.done(3)
+        with closing(sqlite3.connect(at.path, timeout=30)) as db, db:
+            db.execute("DELETE FROM feed")
+            db.execute("DELETE FROM sqlite_sequence")
+        await at.write(*results(4, 5))
+        await until(lambda: receiver.taken == ids([1, 2, 3, 4, 5]), "the results of the new feed")
         assert at.count("expired") == 0
 
 
