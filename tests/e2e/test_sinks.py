@@ -39,6 +39,11 @@ def written(path: Path) -> list[str]:
     return [json.loads(line)["id"] for line in path.read_text().splitlines()] if path.exists() else []
 
 
+def received(api: HttpApi) -> set[str]:
+    """The ids of the results that came; a kill may have cut one off."""
+    return {asked.json["id"] for asked in list(api.asked) if asked.content.endswith(b"}")}
+
+
 def said(monitor: MonitorProcess, event: str, sink: str) -> int:
     """How many lines of the log are of this event and sink."""
     lines = [json.loads(line) for line in monitor.log.read_text().splitlines() if line.startswith("{")]
@@ -80,7 +85,7 @@ def test_receivers_that_are_down_or_hang_delay_no_other_sink_and_get_everything_
     results = written(lines)
 
     def takes_all_but_one(asked: Asked) -> Says:
-        return Says(413) if asked.json["id"] == results[7] else Says()
+        return Says(413) if results[7].encode() in asked.content else Says()
 
     monitor.config["sinks"] = [sink for sink in monitor.config["sinks"] if sink["type"] != "otel_events"]
     with killed_at_the_end(monitor):
@@ -96,7 +101,7 @@ def test_receivers_that_are_down_or_hang_delay_no_other_sink_and_get_everything_
                     90,
                     outcome,
                 )
-            assert set(results) == {asked.json["id"] for asked in api.asked}
+            assert set(results) == received(api)
             wait_until(lambda: said(monitor, "sink_recovered", "langfuse") == 1, 30, "the line that it works again")
             wait_until(lambda: monitor.total("ragmonitor_sink_lag_results", sink="langfuse") == 0, 30, "the lag")
         assert said(monitor, "sink_rejected", "langfuse") == 1

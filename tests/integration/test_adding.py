@@ -42,7 +42,7 @@ class TallySink(Sink):
     async def deliver(self, results: Sequence[EvaluationResult]) -> None:
         """Add one for each that is new."""
         seen = {*(self.path.read_text().split() if self.path.exists() else ()), *(one.id for one in results)}
-        self.path.write_text("\n".join(seen))
+        self.path.write_text(" ".join(seen))
 '''
 ADVICE = "# Acme\n\nSend it.\n" + "".join(
     f"\n## {part}\n\nSet `acme.{part}`.\n" for part in ("question", "context", "answer", "model", "session")
