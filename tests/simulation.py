@@ -19,7 +19,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -263,9 +263,10 @@ async def live_once(history: History, folder: Path, judge: Judging, until: Calla
     lent, draw = runtime(LoopClock()), history.draw
     history.lives += 1
 
-    async def deliver(result: EvaluationResult) -> None:
+    async def deliver(results: Sequence[EvaluationResult]) -> None:
         await anyio.sleep(0.001)
-        history.published.setdefault(result.id, []).append(result)
+        for one in results:
+            history.published.setdefault(one.id, []).append(one)
 
     opened = open_spool(
         folder / "spool.db", at_most=2**20, keep=24 * HOURS, clock=lent.clock, metrics=lent.metrics, events=lent.events
