@@ -50,7 +50,6 @@ from monitor.model.outcome import (
     Outcome,
     RateScope,
     Score,
-    SecondJudgement,
     Selection,
     Skipped,
     SkippedReason,
@@ -58,6 +57,7 @@ from monitor.model.outcome import (
     UnscoredReason,
 )
 from monitor.model.service_version import ServiceVersion
+from monitor.model.severe import SecondJudgement, SevereOutcome
 from monitor.stages import PastResult
 
 SCHEMA: Final = 1
@@ -186,9 +186,13 @@ def _result(row: Mapping[str, Any]) -> EvaluationResult:
         selection=Selection(**{**sampling, "inputs": tuple(sampling["inputs"])}) if sampling else None,
         score_source=ScoreSource(row["score_source"]),
         origin=row.get("origin", ""),
-        second=SecondJudgement(**row["second"]) if row.get("second") else None,
+        second=_second(row.get("second")),
         known_id=row["id"],
     )
+
+
+def _second(row: Mapping[str, Any] | None) -> SecondJudgement | None:
+    return SecondJudgement(SevereOutcome(row["outcome"]), row["score"], row["model"]) if row else None
 
 
 def _case(row: Mapping[str, Any]) -> Case:

@@ -27,6 +27,7 @@ from monitor.model.outcome import (
     UnscoredReason,
 )
 from monitor.model.service_version import ServiceVersion
+from monitor.model.severe import SecondJudgement, SevereOutcome
 from monitor.storage.history.erasing import blanked
 from monitor.storage.history.rows import SCHEMA, as_json, dump, from_json, load, past_result
 from tests.support.paths import DOCS
@@ -51,6 +52,7 @@ RESULTS = [
     ),
     judged(3, selection=Selection(1.0, 1.0), cost=Cost("m", 0.01, 100, 20, 1.5, 2)),
     judged(7, outcome=Score(1.0, "fine", contradicts=True)),
+    judged(8, 1.0, second=SecondJudgement(SevereOutcome.CONFIRMED, 1.0, "m")),
     judged(4, outcome=Skipped(SkippedReason.NO_RETRIEVAL), level="", defect=False),
     judged(5, outcome=Unscored(UnscoredReason.TIMEOUT, "after 60 s"), level="", defect=False, scope=RateScope.LATE),
     replace(judged(6), case=replace(judged(6).case, attributes={"prompt.version": "7"}, traffic=Traffic.SYNTHETIC)),
