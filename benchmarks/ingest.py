@@ -178,7 +178,8 @@ def _family(pid: int) -> list[int]:
     return [pid, *(int(child) for thread in threads for child in thread.read_text().split())]
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time that a process has used. Only Linux."""
     stats = (Path(f"/proc/{one}/stat").read_text().rsplit(")", 1)[1].split() for one in _family(pid))
     return sum(int(fields[11]) + int(fields[12]) for fields in stats) / os.sysconf("SC_CLK_TCK")
 
@@ -247,14 +248,14 @@ def measure(row: Row, spans: int) -> Figures:
             wait_for(lambda: get(ports["metrics"], "/-/ready") == "ready\n", 30, "readiness")
             wait_for(lambda: workers(ports["metrics"]) == row.processes, 60, "the workers")
             time.sleep(0.5)
-            idle, before = _megabytes(monitor.pid, "VmRSS"), _cpu_seconds(monitor.pid)
+            idle, before = _megabytes(monitor.pid, "VmRSS"), cpu_seconds(monitor.pid)
             started = time.monotonic()
             send: Callable[..., Awaitable[None]] = _post_all if row.transport == "HTTP" else _call_all
             port = ports["http" if row.transport == "HTTP" else "grpc"]
             asyncio.run(_in_loop(send(port, bodies, compressed=row.compressed)))
-            seconds, acked = time.monotonic() - started, _cpu_seconds(monitor.pid) - before
+            seconds, acked = time.monotonic() - started, cpu_seconds(monitor.pid) - before
             wait_for(lambda: pending(ports["metrics"]) == 0, 300, "the end of all pending traces")
-            done, whole = _cpu_seconds(monitor.pid) - before, time.monotonic() - started
+            done, whole = cpu_seconds(monitor.pid) - before, time.monotonic() - started
             peak = _megabytes(monitor.pid, "VmHWM")
         finally:
             monitor.terminate()

@@ -2,7 +2,8 @@
 
     python -m benchmarks.startup [--starts 5]
 
-Each row is a start of its own. The first may still have to compile; where no bytecode may be written, every one does.
+Each row is a start of its own; "CPU" is the processor time until all ports listened (only Linux). The first may still
+have to compile; where no bytecode may be written, every one does.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.ingest import free_port
+from benchmarks.ingest import cpu_seconds, free_port
 
 _LONGEST = 20.0
 
 
 def measure(folder: Path) -> list[float]:
-    """Seconds until gRPC, HTTP and metrics listen, of one start. Raises `SystemExit` when one does not."""
+    """Seconds until gRPC, HTTP and metrics listen, of one start, and the processor time until all do.
+
+    Raises `SystemExit` when one does not.
+    """
     ports = [free_port() for _ in range(3)]
     config = folder / "startup.yaml"
     config.write_text(
@@ -44,10 +48,11 @@ def measure(folder: Path) -> list[float]:
                     if port not in heard and probe.connect_ex(("127.0.0.1", port)) == 0:
                         heard[port] = time.monotonic() - began
             time.sleep(0.005)
+        used = cpu_seconds(monitor.pid)
     finally:
         monitor.terminate()
         monitor.wait(15)
-    return [heard[port] for port in ports]
+    return [*(heard[port] for port in ports), used]
 
 
 def main() -> None:
@@ -57,7 +62,7 @@ def main() -> None:
     starts = ask.parse_args().starts
     compiles = " (no bytecode is written)" if os.environ.get("PYTHONDONTWRITEBYTECODE") else ""
     table = Table("start", title=f"seconds until it listens{compiles}")
-    for name in ("gRPC", "HTTP", "metrics"):
+    for name in ("gRPC", "HTTP", "metrics", "CPU"):
         table.add_column(name, justify="right")
     with tempfile.TemporaryDirectory() as folder:
         for number in range(1, starts + 1):

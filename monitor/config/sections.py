@@ -18,7 +18,6 @@ class Section(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
-        use_attribute_docstrings=True,
         arbitrary_types_allowed=True,
         hide_input_in_errors=True,
     )

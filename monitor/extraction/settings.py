@@ -36,7 +36,7 @@ class AttributeMap(BaseModel):
     dialects understand; lists also as `KEY.0`, `KEY.1.text`.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     question: Keys = ()
     """The user's question, unchanged."""
@@ -188,7 +188,7 @@ def _fillable(template: str) -> str:
 class ExtractionSettings(BaseModel):
     """How to read traces, beyond what the dialects know."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompt_templates: tuple[Annotated[str, AfterValidator(_invertible)], ...] = ()
     """The service's own prompt templates, with `{context}` and, if in the same message, `{question}`. Other

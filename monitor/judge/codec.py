@@ -21,10 +21,8 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
-from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped]
 from pydantic import JsonValue
 
 from monitor.errors import JudgeError
@@ -32,6 +30,10 @@ from monitor.judge.provider import ModelCall, Reply
 from monitor.judge.retry import CallFault
 from monitor.model.outcome import UnscoredReason
 from monitor.stages import Prompt, Question
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+    from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped]
 
 _FENCED = re.compile(r"```(?:json)?[ \t]*\r?\n(.*)\r?\n[ \t]*```", re.DOTALL)
 _BEGINNING = re.compile(r"\{(?=\s*+[\"}])")
@@ -94,6 +96,8 @@ def read_verdict(text: str, schema: Mapping[str, JsonValue], material: Iterable[
     `malformed`, or `out_of_range` if the only faults are numbers outside their range.
     """
     properties = schema.get("properties")
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow to import, and loaded with the provider
+
     found = _verdict(text, Draft202012Validator(schema), material)
     return {key: found[key] for key in properties if key in found} if isinstance(properties, dict) else found
 

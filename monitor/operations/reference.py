@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 import inspect
+import itertools
 import re
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,10 +41,11 @@ def _configuration() -> Iterator[str]:
     yield ""
     yield from _paragraph(config.__doc__)
     yield ""
+    docs = docstrings(config.Config)
     yield "| section | what it is | default |"
     yield "| --- | --- | --- |"
     for name, field in config.Config.model_fields.items():
-        yield f"| `{name}` | {_oneline(field.description)} | {_default_of_section(field)} |"
+        yield f"| `{name}` | {_oneline(field.description or docs.get(name))} | {_default_of_section(field)} |"
     for name, field in config.Config.model_fields.items():
         if hasattr(field.annotation, "model_fields"):
             yield ""
@@ -97,13 +101,39 @@ def _options(model: Any, place: str) -> Iterator[str]:
 
 def _rows(model: Any, prefix: str, given: Any = None) -> Iterator[str]:
     """Yield the options of `model`, with the defaults of `given` if that is the default of the whole section."""
+    docs = docstrings(model)
     for name, field in model.model_fields.items():
         nested = field.annotation if hasattr(field.annotation, "model_fields") else None
         value = field.default if given is None else getattr(given, name)
         default = "" if nested else _default(field, value)
-        yield f"| `{prefix}{name}` | {_oneline(field.description)} | {default} |"
+        yield f"| `{prefix}{name}` | {_oneline(field.description or docs.get(name))} | {default} |"
         if nested is not None:
             yield from _rows(nested, f"{prefix}{name}.", value if isinstance(value, nested) else None)
+
+
+def docstrings(model: type) -> dict[str, str]:
+    """Return the docstrings under the options of a model, its bases' included.
+
+    pydantic could keep them as descriptions, but reads the source of every model at each start for that.
+    """
+    found: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if not hasattr(base, "model_fields") or base.__module__.startswith("pydantic."):
+            continue
+        try:
+            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        except OSError:
+            continue  # made at run time: its options have descriptions
+        body = tree.body if isinstance(tree, ast.ClassDef) else []
+        for field, text in itertools.pairwise(body):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(text, ast.Expr)
+                and isinstance(text.value, ast.Constant)
+            ):
+                found[field.target.id] = inspect.cleandoc(str(text.value.value))
+    return found
 
 
 def _default(field: Any, value: Any) -> str:

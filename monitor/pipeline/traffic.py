@@ -55,7 +55,7 @@ def _not_production(rates: Mapping[Traffic, float]) -> Mapping[Traffic, float]:
 
 
 class _TrafficSection(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Drop(_TrafficSection):

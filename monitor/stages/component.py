@@ -23,7 +23,7 @@ class Component(BaseModel):
     """The base of all that entries of the configuration describe. Unknown keys are errors; values never change."""
 
     # What is refused may hold a secret, so no report repeats it.
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 def type_name(component: Component) -> str:

@@ -17,7 +17,7 @@ _NARROWEST: Final = 0.001  # of a scale: its tenths are the buckets of a histogr
 
 
 class _FeedbackSection(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ExternalEvaluatorSettings(_FeedbackSection):

@@ -46,7 +46,7 @@ class RedactionSettings(BaseModel):
     docs/privacy.md.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     enabled: bool = False
     """Whether to mask personal data."""

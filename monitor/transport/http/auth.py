@@ -32,7 +32,7 @@ _PRIVATE: Final = (".localhost", ".internal", ".svc", ".cluster.local")
 class Auth(BaseModel):
     """Tokens that clients send as `Authorization: Bearer TOKEN` (gRPC: metadata `authorization`)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     token: SecretStr | None = None
     """The token. Use `${NAME}` to read it from an environment variable. Set either this or `token_file`."""

@@ -17,7 +17,7 @@ from monitor.transport.http import files
 class Tls(BaseModel):
     """The certificate that a server shows, and the authority whose clients it trusts."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     cert_file: Path
     """The certificate chain of this server, PEM. Read again when it changes, for new connections."""
