@@ -134,6 +134,15 @@ def test_9_10_a_message_over_the_limit_is_exhausted_without_retry(compression: g
             assert not retry_delays(error)
 
 
+def test_while_there_is_no_room_a_call_is_refused_and_the_intake_is_not_asked() -> None:
+    with serving(OtlpGrpc(port=0)) as receiver:
+        receiver.runtime.health.refusing = lambda: "memory: 9 of 10 bytes are in use"
+        error = refused(receiver)
+        assert (error.code(), error.details()) == (Code.UNAVAILABLE, "memory: 9 of 10 bytes are in use")
+        assert retry_delays(error)[0] == retry_delays(error)[1]
+        assert receiver.intake.calls == 0
+
+
 def test_11_12_overload_is_unavailable_with_a_delay_in_both_forms() -> None:
     with serving(OtlpGrpc(port=0), ScriptedIntake(always=Overloaded("the spool is full"))) as receiver:
         errors = [refused(receiver) for _ in range(10)]

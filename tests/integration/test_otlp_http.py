@@ -450,6 +450,31 @@ def test_requests_beyond_the_limits_in_work_are_asked_to_come_again() -> None:
             assert post(receiver, large).status_code == 200
 
 
+def test_while_there_is_no_room_a_request_is_refused_before_its_body_is_read(intake: ScriptedIntake) -> None:
+    with serving(OtlpHttp(port=0), intake) as receiver:
+        receiver.runtime.health.refusing = lambda: "memory: 9 of 10 bytes are in use"
+        with socket.create_connection(("127.0.0.1", receiver.port)) as sock:
+            sock.settimeout(30 * PATIENCE)
+            # The sender asks first, as the protocol allows it, and sends nothing of the body.
+            sock.sendall(head("expect: 100-continue", length=10_000_000))
+            answer = sock.recv(10_000)
+        assert answer.startswith(b"HTTP/1.1 503")
+        assert b"retry-after: " in answer.lower()
+        assert post(receiver, BODY).status_code == 503
+        assert intake.calls == 0
+        receiver.runtime.health.refusing = str
+        assert post(receiver, BODY).status_code == 200
+
+
+def test_what_would_inflate_to_more_than_is_left_is_not_inflated(intake: ScriptedIntake) -> None:
+    limits = {"max_body_bytes": "1MB", "max_in_flight_bytes": "1MB"}
+    with serving(OtlpHttp(port=0, **limits), intake) as receiver:
+        bomb = gzip.compress(bytes(50_000_000))
+        answer = post(receiver, bomb, {**PROTOBUF, "content-encoding": "gzip"})
+        assert (answer.status_code, "exceeds 1000000 bytes" in status_of(answer).message) == (413, True)
+        assert intake.calls == 0
+
+
 def test_oversized_spans_are_rejected_and_counted_and_the_rest_is_kept(intake: ScriptedIntake) -> None:
     mixed = Traces.FromString(BODY)
     mixed.resource_spans[0].scope_spans[0].spans.add(name="x" * 3000)
