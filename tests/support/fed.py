@@ -16,6 +16,7 @@ from tests.support.command import command, read_rows, write_rows
 from tests.support.kafka_traces import rag_trace
 from tests.support.llm import Asked, LLMServer, Reply, verdict
 from tests.support.monitor import MonitorProcess
+from tests.support.otlp_spans import send_spans, span
 from tests.support.service import BAD, CONTEXT, GOOD, RagService
 from tests.support.tools import wait_until
 
@@ -153,6 +154,15 @@ class Fed:
         for number in range(rows):
             self.post(BAD if number % 3 == 0 else GOOD)
         self.vote(self.post(BAD), "down")
+        self.post("")  # no answer: `content_missing`
+        rows_and_none = json.dumps(
+            [{"app": "shop", "question": _QUESTION, "contexts": [CONTEXT], "response": GOOD}, {}]
+        )
+        assert (
+            self.monitor.post(rows_and_none.encode(), "/v1/cases", "application/json") == 200
+        )  # the second: `invalid`
+        indexing = span(secrets.token_hex(16), 1, {"openinference.span.kind": "EMBEDDING"})
+        send_spans(self.monitor, indexing)  # `no_request`
         self.vote(self.post(GOOD), "up")
         self.post(BAD, question=ATTACK)
         for _ in range(3):
