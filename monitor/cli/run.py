@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import logging
+from typing import Final
 
 from monitor import app
 from monitor import config as configuration
@@ -14,6 +15,7 @@ from monitor.operations.event_loop import run_async, stop_on_signal
 from monitor.telemetry import logs
 
 _log = logging.getLogger(__name__)
+_LONGEST_STOP: Final = 9.5  # seconds: `docker stop` waits ten
 
 
 def run(config: ConfigPath = None) -> None:
@@ -35,6 +37,6 @@ async def _run_until_signal(config: Config) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
-    async with stop_on_signal() as stop:
+    async with stop_on_signal(_LONGEST_STOP) as stop:
         await app.run(config, stop)
     gc.freeze()  # the rest ends with the process: going through a judge's libraries once more takes a second

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
+import os
 import signal
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
@@ -46,16 +49,30 @@ def _first_error(group: BaseException) -> MonitorError | None:
 
 
 @asynccontextmanager
-async def stop_on_signal() -> AsyncIterator[anyio.Event]:
-    """Give an event that is set by the first SIGTERM or SIGINT; further signals change nothing."""
+async def stop_on_signal(within: float | None = None) -> AsyncIterator[anyio.Event]:
+    """Give an event that is set by the first SIGTERM or SIGINT; further signals change nothing.
+
+    The process ends `within` seconds after that signal, whatever is left to do then, unless that is None.
+    """
     stop = anyio.Event()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_wait, stop)
+        tasks.start_soon(_wait, stop, within)
         yield stop
         tasks.cancel_scope.cancel()
 
 
-async def _wait(stop: anyio.Event) -> None:
+async def _wait(stop: anyio.Event, within: float | None) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
         async for _ in received:
+            if within is not None and not stop.is_set():
+                last = threading.Timer(within, _end)
+                last.daemon = True
+                last.start()
             stop.set()
+
+
+def _end() -> None:
+    """End the process. What is acknowledged is on disk; the next process goes on with it."""
+    logging.getLogger("monitor").warning("not all work in progress was finished in time; it goes on after the restart")
+    logging.shutdown()
+    os._exit(0)
