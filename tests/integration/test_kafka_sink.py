@@ -19,6 +19,7 @@ from monitor.stages import PastResult
 from monitor.transport.kafka.connection import KafkaConnection
 from monitor.transport.kafka.producer import Sending, open_producer
 from tests.support.kafka import Broker
+from tests.support.kafka_source import produce
 from tests.support.results import judged
 from tests.support.runtime import runtime, total
 from tests.support.tools import PATIENCE
@@ -245,6 +246,8 @@ async def test_every_reader_hears_the_newest_results_in_order_and_then_each_that
                 judged(number).id for number in range(100) if judged(number).id in {one.result for one in heard}
             ]
             assert heard[-1].result == one(99).id
+            nested = [(None, b"[" * 100_000)]  # as anybody with access to the topic may write: it costs only itself
+            await anyio.to_thread.run_sync(produce, broker, "sink.memory", nested)
             await deliver([one(100)])
             with anyio.fail_after(120):
                 while len(heard) < past + 1:  # noqa: ASYNC110
