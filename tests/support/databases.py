@@ -1,0 +1,194 @@
+"""A small example of each database, made by the product's own code, and what the product reads from it.
+
+    python -m tests.support.databases
+
+writes those of the present version to `tests/data/databases/VERSION`, gzipped, with what is read from them. Run it
+before a release: later versions are tested from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from monitor import __version__
+from monitor.clock import ManualClock
+from monitor.jobs.backfill.cases import BackfillOrigin, Item
+from monitor.jobs.backfill.store import BackfillQueue
+from monitor.model.case import Case
+from monitor.model.request_log import RequestStep
+from monitor.model.severe import SevereCase
+from monitor.sinks.history import HistorySink
+from monitor.stages import Runtime
+from monitor.storage import files
+from monitor.storage.request_log import RequestLogReader, recording
+from monitor.storage.severe_cases import SevereCaseFile
+from monitor.storage.spool import retained
+from monitor.storage.spool.table import encode
+from monitor.storage.state_file import open_state
+from tests.support.results import judged, request_record
+from tests.support.runtime import runtime
+from tests.support.spool import SpoolFile
+
+EXAMPLES: Final = Path(__file__).parents[1] / "data" / "databases"
+NUMBER: Final = 40
+_DAY: Final = 86_400.0
+
+
+def fill(folder: Path, number: int = NUMBER) -> None:
+    """Write `number` rows or more of everything to the databases in `folder`, and close them."""
+    asyncio.run(_fill(folder, number))
+
+
+async def _fill(folder: Path, number: int) -> None:
+    lent = runtime()
+    now = lent.clock.now()
+    spool = SpoolFile(folder / files.SPOOL, lent.clock)
+    async with spool.open() as open_one:
+        for n in range(number):
+            await open_one.append(spool.record(b"delivery %d " % n * 20))
+        open_one.remember(f"result {n}" for n in range(number))
+        open_one.draws.keep_draw("case", 0.25, 0.5)
+    kept = _retained(folder, lent)
+    kept.take([encode(n, spool.record(b"delivery %d " % n * 20)) for n in range(1, number + 1)])
+    kept.close()
+    async with HistorySink(path=folder / files.HISTORY, texts="all").open(lent) as deliver:
+        for n in range(number):
+            await deliver(judged(n, value=float(n % 5 + 1), defect=n % 5 == 0, evaluated_at=now + n))
+    limits: dict[str, Any] = {"retention": _DAY, "sums_retention": _DAY, "at_most": 10**8}
+    async with recording(folder / files.REQUEST_LOG, lent, **limits) as recorder:
+        for n in range(number):
+            recorder.keep(request_record(n, now, detail="as it was"))
+            recorder.count(RequestStep("shop", "otlp_http", f"evaluator {n}", "scored"))
+    severe = SevereCaseFile(folder / files.SEVERE_CASES, _DAY, lent)
+    for n in range(number):
+        severe.add(SevereCase("shop", "violence", now, f"{n:032x}"))
+    severe.close()
+    queue = _queue(folder)
+    queue.ask([_item(n) for n in range(number)], batch="example", now=now)
+    queue.close()
+    async with open_state(folder / files.STATE, clock=lent.clock, metrics=lent.metrics, events=lent.events) as state:
+        for n in range(number):
+            state.follow(f"budget of {n}", lambda n=n: {"dollars_per_day": [n, n / 2]})
+
+
+async def _spooled(folder: Path) -> dict[str, Any]:
+    async with SpoolFile(folder / files.SPOOL, ManualClock()).open(keep=1e12) as spool:
+        found = [one.record.payload.decode() async for one in spool.replay()]
+        return {
+            "deliveries": found,
+            "remembered": [n for n in range(NUMBER) if spool.remembered(f"result {n}")],
+            "draw": spool.draws.drawn("case"),
+        }
+
+
+async def _results(folder: Path) -> dict[str, Any]:
+    history = HistorySink(path=folder / files.HISTORY, texts="all", retention="10000d", sums_retention="10000d")
+    async with history.open(runtime()):
+        return {
+            "results": sorted(f"{row['trace_id']} {row['score']}" for row in await history.results(limit=1000)),
+            "sums": sorted([row.at, row.app, row.judged, row.weight] for row in await history.sums_since(0)),
+            "versions": len(await history.generations()),
+        }
+
+
+def _logged(folder: Path) -> dict[str, Any]:
+    reader = RequestLogReader(folder / files.REQUEST_LOG)
+    sums = reader.sums(0, 1e12)
+    return {
+        "requests": sorted(one.request_id for one in reader.between(0, 1e12, 1000)),
+        "steps": sorted(f"{one.step.evaluator} {one.number}" for one in sums),
+    }
+
+
+def _severe(folder: Path) -> list[SevereCase]:
+    return SevereCaseFile(folder / files.SEVERE_CASES, _DAY, runtime()).load()
+
+
+def _waiting(folder: Path) -> list[str]:
+    queue = _queue(folder)
+    found = queue.next(1000, up_to=10**9, among=("relevance",))
+    queue.close()
+    return sorted(one.request_id for those in found for one in those)
+
+
+async def _state(folder: Path) -> dict[str, Any]:
+    lent = runtime()
+    async with open_state(folder / files.STATE, clock=lent.clock, metrics=lent.metrics, events=lent.events) as state:
+        return {str(n): state.load(f"budget of {n}") for n in range(NUMBER)}
+
+
+def _queue(folder: Path) -> BackfillQueue:
+    return BackfillQueue(folder / files.BACKFILL, at_most=10**8, clock=ManualClock())
+
+
+def _item(number: int) -> Item:
+    case = Case(request_id=f"r{number}", app="shop", response="x", answered_at=1000.0 + number)
+    return Item(case=case, evaluator="relevance", version="1", origin=BackfillOrigin.FILE)
+
+
+def _retained(folder: Path, lent: Runtime) -> retained.Retained:
+    options: dict[str, Any] = {"clock": lent.clock, "metrics": lent.metrics, "events": lent.events}
+    return retained.Retained(folder / files.RETAINED, keep=1e9, at_most=10**8, **options)
+
+
+READERS: Final[dict[str, Callable[[Path], Any]]] = {
+    files.SPOOL: lambda folder: asyncio.run(_spooled(folder)),
+    files.RETAINED: lambda folder: sorted(one.payload.decode() for one in retained.read(folder / files.RETAINED, 0)),
+    files.HISTORY: lambda folder: asyncio.run(_results(folder)),
+    files.REQUEST_LOG: _logged,
+    files.SEVERE_CASES: lambda folder: [one.request_id for one in _severe(folder)],
+    files.BACKFILL: _waiting,
+    files.STATE: lambda folder: asyncio.run(_state(folder)),
+}
+"""What the product reads of each database, as JSON."""
+
+
+def alone(path: Path) -> Any:
+    """Read a copy of one database, without the others beside it."""
+    with tempfile.TemporaryDirectory() as made:
+        shutil.copy(path, made)
+        return json.loads(json.dumps(READERS[path.name](Path(made))))
+
+
+@contextmanager
+def written(name: str, image: bytes) -> Iterator[Path]:
+    """A database with this content, in a folder of its own."""
+    with tempfile.TemporaryDirectory() as made:
+        path = Path(made) / name
+        path.write_bytes(image)
+        yield path
+
+
+def unpacked(version: Path, folder: Path) -> dict[str, Any]:
+    """Unpack the examples of a version into `folder`; what was read from them when they were made, by file."""
+    for packed in version.glob("*.db.gz"):
+        (folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
+    found: dict[str, Any] = json.loads((version / "read.json").read_text())
+    return found
+
+
+def write() -> Path:
+    """Write the examples of the present version, in place of older ones; their folder."""
+    version = EXAMPLES / __version__
+    shutil.rmtree(version, ignore_errors=True)
+    version.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        fill(folder)
+        for name in READERS:
+            (version / f"{name}.gz").write_bytes(gzip.compress((folder / name).read_bytes(), mtime=0))
+        read = {name: alone(folder / name) for name in READERS}
+        (version / "read.json").write_text(json.dumps(read, indent=1, sort_keys=True) + "\n")
+    return version
+
+
+if __name__ == "__main__":
+    print(write())
