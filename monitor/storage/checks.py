@@ -19,7 +19,14 @@ class Damaged(Exception):  # noqa: N818 - named after the trouble, as the caller
 
 def open_read_only(path: Path) -> sqlite3.Connection:
     """Open an existing file for reading, also while another process writes it. Raises `sqlite3.Error`."""
-    return sqlite3.connect(f"file:{quote(os.fspath(path))}?mode=ro", uri=True, timeout=5, check_same_thread=False)
+    db = sqlite3.connect(f"file:{quote(os.fspath(path))}?mode=ro", uri=True, timeout=5, check_same_thread=False)
+    db.text_factory = readable
+    return db
+
+
+def readable(text: bytes) -> str:
+    """Read a text of a database, also one with damaged bytes, which SQLite does not notice."""
+    return text.decode("utf-8", "replace")
 
 
 def quick_check(db: sqlite3.Connection) -> None:
@@ -68,7 +75,7 @@ def is_damage(error: Exception) -> bool:
     """Return whether the content of the file is at fault, rather than the disk or a lock."""
     if isinstance(error, sqlite3.Error):
         return code_of(error) in _DAMAGE
-    return isinstance(error, Damaged)
+    return isinstance(error, Damaged | UnicodeDecodeError)
 
 
 class BackgroundCheck:
@@ -93,7 +100,7 @@ class BackgroundCheck:
             with closing(open_read_only(self._path)) as self._db:
                 if not self._stopped:
                     quick_check(self._db)
-        except (sqlite3.Error, Damaged) as error:
+        except (sqlite3.Error, Damaged, UnicodeDecodeError) as error:
             self.found = error if is_damage(error) else None
         finally:
             self._db = None

@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from monitor.storage.checks import readable
 from monitor.storage.files import make_private, size_of, sync_folder
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.metrics import Metrics
@@ -28,6 +29,8 @@ SALVAGE_SECONDS: Final = 10.0
 
 _AT_ONCE: Final = 64
 _IN_A_TRANSACTION: Final = 4096
+_GAPS: Final = 20_000
+"""Places of a table that cannot be read, around which it is read on."""
 _ONE_BY_ONE: Final = 64
 """Numbers that are tried one by one below one that cannot be read, before the steps double."""
 _HIGHEST: Final = 2**62
@@ -182,7 +185,7 @@ def _tables(db: sqlite3.Connection) -> list[_Rows]:
 
 def _open_damaged(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=0)
-    db.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    db.text_factory = readable
     with suppress(sqlite3.Error):
         db.execute("PRAGMA writable_schema = ON")  # makes SQLite read a file that is shorter than its header says
         db.execute("PRAGMA cell_size_check = ON")
@@ -204,6 +207,8 @@ def _copy(
     for row in _rows(old, table):
         if isinstance(row, int):
             lost += row
+            if is_late():
+                break
         elif is_whole(table.name, row):
             batch.append(row)
         else:
@@ -234,7 +239,7 @@ def _rows(db: sqlite3.Connection, table: _Rows) -> Generator[tuple[Any, ...] | i
     """
     try:
         there = {row[1] for row in db.execute(f"PRAGMA table_info({table.name})")}
-    except sqlite3.Error:
+    except (sqlite3.Error, ValueError):
         there = set()
     missing = set(table.columns) - there
     if not there:
@@ -246,7 +251,9 @@ def _rows(db: sqlite3.Connection, table: _Rows) -> Generator[tuple[Any, ...] | i
         return
     sql = f"SELECT {table.number}, {columns} FROM {table.name} WHERE {table.number} <= ? ORDER BY {table.number} DESC"  # noqa: S608
     bound: int | None = _HIGHEST
-    while bound is not None:
+    for _ in range(_GAPS):
+        if bound is None or bound < 0:
+            return
         reached = yield from _walk(db, sql, bound, once=table.number == "rowid")
         if reached is None:
             return
@@ -274,7 +281,7 @@ def _walk(
             else:
                 return reached  # pages that are linked in a circle
             yield tuple(row)
-    except (sqlite3.Error, OverflowError, TypeError):
+    except (sqlite3.Error, OverflowError, TypeError, ValueError):
         return reached
     return None
 
@@ -319,7 +326,7 @@ def _climb(db: sqlite3.Connection, sql: str, good: int, failed: int) -> int:
 def _reads(db: sqlite3.Connection, sql: str, bound: int) -> bool:
     try:
         db.execute(f"{sql} LIMIT 1", (bound,)).fetchone()
-    except (sqlite3.Error, OverflowError):
+    except (sqlite3.Error, OverflowError, ValueError):
         return False
     return True
 
@@ -329,7 +336,7 @@ def _both_ways(db: sqlite3.Connection, sql: str, table: _Rows) -> Generator[tupl
     for order in ("ASC", "DESC"):
         try:
             yield from db.execute(f"{sql} ORDER BY {', '.join(f'{name} {order}' for name in table.key)}")
-        except (sqlite3.Error, OverflowError):
+        except (sqlite3.Error, OverflowError, ValueError):
             yield int(order == "DESC")
         else:
             return

@@ -26,6 +26,7 @@ from monitor.storage.checks import (
     is_damage,
     open_read_only,
     quick_check,
+    readable,
 )
 from monitor.storage.damage import Repaired
 from monitor.storage.files import make_private, size_of
@@ -78,12 +79,16 @@ def open_database(
     newer version of this program wrote the file.
     """
     db = sqlite3.connect(path, isolation_level=None, timeout=timeout, check_same_thread=False)
+    db.text_factory = readable
     try:
         chosen = {**(pragmas or {}), **(form.pragmas or {})}
         for name, value in {**chosen, **{key: value for key, value in _PRAGMAS.items() if key not in chosen}}.items():
             db.execute(f"PRAGMA {name} = {value}")
         if _version(db, path, form) < form.version:
             db.executescript(f"BEGIN IMMEDIATE; {form.schema} PRAGMA user_version = {form.version}; COMMIT;")
+    except UnicodeDecodeError as error:  # SQLite's own words quote a schema that is no text
+        db.close()
+        raise Damaged(f"the schema is no text: {error}") from None
     except BaseException:
         db.close()
         raise
@@ -104,7 +109,7 @@ def _version(db: sqlite3.Connection, path: Path, form: Format) -> int:
 
 def refuse_newer(path: Path, form: Format) -> None:
     """Raise `ConfigError` where a newer version of this program wrote the file. Other faults are met later."""
-    with suppress(sqlite3.Error, Damaged), closing(open_read_only(path)) as db:
+    with suppress(sqlite3.Error, Damaged, UnicodeDecodeError), closing(open_read_only(path)) as db:
         _version(db, path, form)
 
 
@@ -335,6 +340,6 @@ class ReadOnly:
             with closing(open_read_only(self.path)) as db:
                 _version(db, self.path, self._form)
                 return db.execute(sql, values).fetchall()
-        except (sqlite3.Error, Damaged) as error:
+        except (sqlite3.Error, Damaged, UnicodeDecodeError) as error:
             kind = DamagedFile if is_damage(error) else MonitorError
             raise kind(f"{self._name} {self.path} cannot be read: {error}") from error

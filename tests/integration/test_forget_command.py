@@ -22,6 +22,7 @@ from monitor.privacy import pseudonyms
 from monitor.sinks.history import HistorySink
 from monitor.storage.spool.retained import NAME, Retained, read
 from monitor.storage.spool.table import SpoolRecord, encode
+from monitor.telemetry.events import Events
 from monitor.telemetry.metrics import Metrics
 from tests.support.command import command
 from tests.support.llm import LLMServer, hang, slow, verdict
@@ -162,7 +163,9 @@ def test_a_history_that_is_kept_as_a_sink_of_its_own_is_forgotten_too(tmp_path: 
 def test_deliveries_that_are_retained_and_hold_it_go_whole_and_others_stay(tmp_path: Path) -> None:
     keep(tmp_path, judged(2))
     path = tmp_path / "state" / NAME
-    kept = Retained(path, keep=1e6, at_most=1 << 20, clock=ManualClock(1000.0), metrics=Metrics())
+    metrics = Metrics()
+    options = {"clock": ManualClock(1000.0), "metrics": metrics, "events": Events(metrics)}
+    kept = Retained(path, keep=1e6, at_most=1 << 20, **options)
     payloads = [b"x" + bytes.fromhex(TRACE) + b"x", b'{"request_id": "other", "user_id": "u-7"}', b"neither"]
     kept.take([encode(n, SpoolRecord("otlp_http", "traces", 999.0, payload)) for n, payload in enumerate(payloads)])
     kept.close()
