@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from monitor import registry
 from monitor.errors import InvalidData
-from monitor.extraction import compose
-from monitor.model.span import EncodedGroup, Part, Signal
+from monitor.model.span import EncodedGroup, Signal
 from monitor.transport.otlp import json_mapping, wire
-from tests.support.hostile_traces import KEYS, ODDITIES, TIMES, assert_sound, decoded, examples
+from tests.support.fuzzing import read_body
+from tests.support.hostile_traces import KEYS, ODDITIES, TIMES, examples
 from tests.support.traces import SETUPS
 
 pytestmark = pytest.mark.timeout(1200)
@@ -30,27 +29,6 @@ BODIES: list[tuple[Signal, bytes]] = [
 JSON_BODIES = [
     path.read_bytes() for folder in SETUPS.values() for path in sorted(folder.glob("0*.json")) if path.is_file()
 ]
-CONVENTIONS = registry.conventions()
-
-
-def read_body(signal: Signal, body: bytes) -> int:
-    """Read all that is in a body; how many traces that is."""
-    try:
-        groups = wire.split(body)
-    except InvalidData:
-        return 0
-    traces: dict[bytes, list[Part]] = {}
-    for trace_id, part in wire.offline_parts(signal, groups):
-        traces.setdefault(trace_id, []).append(part)
-    read = 0
-    for trace_id, parts in traces.items():
-        try:
-            trace = decoded(trace_id, parts)
-        except InvalidData:
-            continue  # a resource or a scope that is none: intake does not look into these
-        assert_sound(compose.read(trace, CONVENTIONS))
-        read += 1
-    return read
 
 
 def spoiled(body: bytes, rng: random.Random) -> bytes:
