@@ -328,7 +328,7 @@ ROWS: Final[dict[str, Row]] = {
             "unit/storage/spool/test_spool.py::test_a_planted_link",
         ),
     ),
-    "S22": Row("No pickle, no eval, no unsafe YAML", ("unit/test_faults.py::test_s22_",)),
+    "S22": Row("No pickle, no eval, no unsafe YAML", ("unit/test_unsafe_calls.py::test_s22_",)),
 }
 
 
