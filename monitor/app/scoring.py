@@ -104,7 +104,9 @@ def build_workers(config: Config, parts: Parts) -> Workers:
     if not number:
         return ThisProcess(reader)
     settings = config.scoring
-    return WorkerPool(reader, number, time_limit=settings.time_limit, runtime=runtime, log_level=config.log.level)
+    return WorkerPool(
+        reader, number, time_limit=settings.time_limit, runtime=runtime, log=(config.log.level, config.log.style)
+    )
 
 
 def backfill_context(config: Config, parts: Parts, made: ScoringParts) -> BackfillContext:

@@ -102,10 +102,10 @@ def _cores() -> int:
 class ScoringSettings(Section):
     """Where requests are read and scored locally."""
 
-    processes: Annotated[int, Field(ge=0, le=64)] | Literal["auto"] = 0
+    processes: Annotated[int, Field(ge=0, le=64)] | Literal["auto"] = 1
     """Number of worker processes that decode traces, read the requests in them and run the local evaluators. `0`: the
     monitor's own process does it; then a text that hangs or kills its reader does so to the whole monitor. `auto`: one
-    for each processor core but one, at least 1. A worker takes about 60 MiB of memory."""
+    for each processor core but one, at least 1. A worker takes about 50 MiB of memory."""
 
     time_limit: Annotated[Duration, Field(gt=0)] = 10.0
     """Processor time that one request may take in a worker. A worker that takes longer, or six times as long by the

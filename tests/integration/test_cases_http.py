@@ -7,7 +7,6 @@ import json
 import signal
 import sqlite3
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -246,7 +245,7 @@ def test_every_row_that_was_answered_for_is_judged_after_kill_9(tmp_path: Path) 
         senders = [threading.Thread(target=send, args=(life, who, stop)) for who in range(4)]
         for sender in senders:
             sender.start()
-        time.sleep(0.4)
+        wait_until(lambda least=20 * (life + 1): len(acknowledged) >= least, 60, "some rows that were taken")
         assert monitor.process is not None
         monitor.process.send_signal(signal.SIGKILL)
         monitor.process.wait(60)

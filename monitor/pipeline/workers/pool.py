@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Literal, TypeAlias, cast
@@ -193,7 +193,8 @@ class _WorkerProcess(asyncio.Protocol):
 def _notes() -> IO[bytes]:
     """Open a nameless file, in memory where the system has such files: folders may be read-only."""
     if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create("rag-monitor-worker"), "w+b")
+        with suppress(OSError):  # a sandbox may forbid it
+            return os.fdopen(os.memfd_create("rag-monitor-worker"), "w+b")
     return tempfile.TemporaryFile()
 
 
@@ -205,11 +206,17 @@ class WorkerPool(Workers):
     """
 
     def __init__(
-        self, reader: LocalReader, number: int, *, time_limit: float, runtime: Runtime, log_level: str = "INFO"
+        self,
+        reader: LocalReader,
+        number: int,
+        *,
+        time_limit: float,
+        runtime: Runtime,
+        log: tuple[str, Literal["json", "text"]] = ("INFO", "json"),
     ) -> None:
         self.number = number
         try:
-            self._assignment = frame(Assignment(reader, time_limit, log_level))
+            self._assignment = frame(Assignment(reader, time_limit, log))
         except Exception as error:  # noqa: BLE001 - pickle raises whatever a component raises
             raise ConfigError(
                 f"scoring.processes: a plug-in cannot be sent to a worker process ({described(error)}); set it to 0"

@@ -16,7 +16,7 @@ import signal
 import struct
 import sys
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, Literal, NamedTuple
 
 from monitor.clock import SystemClock
 from monitor.model.case import Case
@@ -40,11 +40,11 @@ _LARGE: Final = 1024 * 1024
 
 
 class Assignment(NamedTuple):
-    """The first frame to a worker. `time_limit` is in seconds of processor time for one request."""
+    """The first frame to a worker. `time_limit` is in seconds of processor time for one request, `log` as in `logs`."""
 
     reader: LocalReader
     time_limit: float
-    log_level: str
+    log: tuple[str, Literal["json", "text"]]
 
 
 def frame(content: object) -> bytes:
@@ -119,7 +119,7 @@ def _work(notes: int) -> None:
     if first is None:
         return
     task: Assignment = _object(first)
-    logs.configure(task.log_level)
+    logs.configure(*task.log)
     with contextlib.suppress(Exception):
         task.reader.warm_up()
     gc.collect()
