@@ -87,7 +87,8 @@ def to_json(board: build.Dashboard) -> str:
         panel["id"] = number
     for one in (*document["links"], *document["annotations"]["list"]):
         del one["placement"]  # the SDK's default, which would hide it in a menu
-    return json.dumps(document, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+    # `kubectl apply` notes a whole config map down in an annotation, which has a limit: so lines have no indent.
+    return json.dumps(document, indent=0, ensure_ascii=False, sort_keys=True) + "\n"
 
 
 def _row(row: Row) -> build.Row:
