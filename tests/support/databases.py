@@ -61,7 +61,7 @@ async def _fill(folder: Path, number: int) -> None:
     kept.close()
     async with HistorySink(path=folder / files.HISTORY, texts="all").open(lent) as deliver:
         for n in range(number):
-            await deliver(judged(n, value=float(n % 5 + 1), defect=n % 5 == 0, evaluated_at=now + n))
+            await deliver([judged(n, value=float(n % 5 + 1), defect=n % 5 == 0, evaluated_at=now + n)])
     limits: dict[str, Any] = {"retention": _DAY, "sums_retention": _DAY, "at_most": 10**8}
     async with recording(folder / files.REQUEST_LOG, lent, **limits) as recorder:
         for n in range(number):
