@@ -49,7 +49,7 @@ _LOOK: Final = 1.0  # seconds between two looks
 _LONGEST_PAUSE: Final = 30.0  # seconds between two starts that fail
 _MOST_DEATHS: Final = 2  # of workers, at one request
 _NOTES: Final = 4_096
-_LINE: Final = re.compile(r'File "(?:.*[/\\])?([^"/\\]+)", line (\d+) in (\S+)')
+_LINE: Final = re.compile(r'File "([^"\n]++)", line (\d++) in (\S++)')
 _OURS: Final = ("monitor.model.", "monitor.pipeline.local_evaluation")
 
 
@@ -151,7 +151,7 @@ class _WorkerProcess(asyncio.Protocol):
         """The line of code in which it was ended, if that is known."""
         self._notes.seek(0)
         found = _LINE.search(self._notes.read(_NOTES).decode(errors="replace"))
-        return f"{found[1]}:{found[2]} in {found[3]}" if found is not None else ""
+        return f"{Path(found[1]).name}:{found[2]} in {found[3]}" if found is not None else ""
 
     def look(self, now: float, longest: float) -> None:
         """Give the process up if it has ended, or does not keep to its own limits."""
