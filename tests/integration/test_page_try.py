@@ -88,8 +88,8 @@ def tried(client: httpx.Client, trace_id: str, evaluator: str = "groundedness", 
 
 
 def live(monitor: MonitorProcess) -> dict[str, Any]:
-    """All series of the monitor but those of tries, and the number of its events, of which a try is one."""
-    own = {*OWN, *(name.replace("_total", "_created") for name in OWN), "ragmonitor_events_total"}
+    """All series of the monitor but those of tries, of its events, of which a try is one, and of its memory."""
+    own = {*OWN, "ragmonitor_events_total", "ragmonitor_memory_resident_bytes"}
     return {
         name: sorted((sorted(labels.items()), value) for labels, value in samples)
         for name, samples in monitor.samples().items()
