@@ -122,6 +122,7 @@ def test_a_try_shows_prompt_reply_verdict_cost_and_flips_as_the_command_does(mon
 
 
 def test_it_touches_no_live_series_and_is_counted_in_its_own(monitor, llm, client):
+    wait_until(lambda: monitor.total("ragmonitor_spool_records") == 0, 60, "the end of what was sent")
     before, own = live(monitor), {name: monitor.total(name) for name in OWN}
     tried(client, monitor.bad, times=2)
     llm.then(say.bad_key())
