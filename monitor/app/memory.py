@@ -76,14 +76,17 @@ class MemoryWatch:
 
 
 def resident_bytes() -> int:
-    """Return the resident memory of this process and of the processes that it started."""
+    """Return the resident memory of this process and of the processes that it started; 0 where the system hides it."""
     return sum(map(_resident, _processes()))
 
 
 def _processes() -> Iterator[int]:
     own = os.getpid()
     yield own
-    for task in Path(f"/proc/{own}/task").iterdir():
+    tasks: list[Path] = []
+    with contextlib.suppress(OSError):  # no /proc, or that of another namespace
+        tasks += Path(f"/proc/{own}/task").iterdir()
+    for task in tasks:
         with contextlib.suppress(OSError):  # a thread that has ended
             yield from map(int, (task / "children").read_text().split())
 

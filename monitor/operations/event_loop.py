@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 import anyio
+from anyio.abc import TaskStatus
 
 from monitor.errors import MonitorError
 
@@ -56,13 +57,14 @@ async def stop_on_signal(within: float | None = None) -> AsyncIterator[anyio.Eve
     """
     stop = anyio.Event()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_wait, stop, within)
+        await tasks.start(_wait, stop, within)
         yield stop
         tasks.cancel_scope.cancel()
 
 
-async def _wait(stop: anyio.Event, within: float | None) -> None:
+async def _wait(stop: anyio.Event, within: float | None, *, task_status: TaskStatus[None]) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        task_status.started()
         async for _ in received:
             if within is not None and not stop.is_set():
                 last = threading.Timer(within, _end)

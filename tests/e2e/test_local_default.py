@@ -95,7 +95,11 @@ def test_a_claim_that_the_answer_does_not_make_counts_for_nothing_and_is_counted
             listed = monitor.samples()["ragmonitor_claims_not_found_total"]
             assert [labels["evaluator"] for labels, _ in listed if labels["app"] == "shop"] == ["faithfulness"]
             assert monitor.total("ragmonitor_evaluations_total", evaluator="faithfulness", defect="true") == 1
-            assert monitor.total("ragmonitor_evaluations_total", evaluator="relevance", level="relevant") == 1
+            wait_until(
+                lambda: monitor.total("ragmonitor_evaluations_total", evaluator="relevance", level="relevant") == 1,
+                20,
+                "the verdict on relevance",
+            )
             ask(monitor, "shop", [BAD])
             wait_until(lambda: unscored(monitor) == 1, 40, "the verdict without any claim of the answer")
             assert monitor.total("ragmonitor_claims_not_found_total", app="shop", evaluator="faithfulness") == 4

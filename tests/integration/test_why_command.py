@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -292,14 +293,19 @@ def waiting(monitor: MonitorProcess) -> list[dict[str, Any]]:
         queries = (f"trace={GOOD_ONE}&evaluator=relevance", "evaluator=relevance&since=1h")
         return [json.loads(monitor.get(f"/api/v1/why?{query}")) for query in queries]
 
-    wait_until(lambda: asked()[0]["cause"] in ("waiting", "evaluated"), 20, "the case to be read")
-    return asked()
+    def both_read() -> list[dict[str, Any]] | None:
+        found = asked()
+        return found if all(one["cause"] in ("waiting", "evaluated") for one in found) else None
+
+    found = wait_until(both_read, 20, "the case to be read")
+    assert isinstance(found, list)
+    return found
 
 
 @pytest.fixture(scope="module")
 def judging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitorProcess]:
     """A monitor with judges that go wrong, each in its own way, after two requests one after the other."""
-    impatient = [status(429, retry_after=0.1), status(429, retry_after=0.1)]
+    impatient = [status(429, retry_after=0.1), replace(status(429, retry_after=0.1), delay=5.0)]  # the last comes first
 
     def script(asked: Asked) -> Reply:
         key = asked.headers["authorization"].removeprefix("Bearer ")

@@ -54,5 +54,10 @@ def test_memory_of_started_processes_counts():
         child.communicate()
 
 
+def test_a_system_that_hides_its_processes_ends_nothing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("os.getpid", lambda: 2**22 + 1)  # above the largest id of a process
+    assert resident_bytes() == 0
+
+
 def test_the_c_library_is_asked_to_give_back():
     give_back_memory()()
