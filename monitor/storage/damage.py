@@ -271,31 +271,33 @@ def _walk(
     """
     before = reached = bound + 1
     try:
-        for number, *row in _stream(db, sql, bound, once=once):
+        for number, *row in _stream(db, sql, bound):
             if not isinstance(number, int):
-                return reached
+                break
             if number < reached or (number == reached and not once):
                 before, reached = reached, number
             elif number < before:
                 reached = number
             else:
-                return reached  # pages that are linked in a circle
+                break  # pages that are linked in a circle
             yield tuple(row)
+        else:
+            return None
     except (sqlite3.Error, OverflowError, TypeError, ValueError):
-        return reached
-    return None
+        pass
+    return reached if reached > bound or _reads(db, sql, reached, itself=True) else before
 
 
-def _stream(db: sqlite3.Connection, sql: str, bound: int, *, once: bool) -> Iterator[tuple[Any, ...]]:
+def _stream(db: sqlite3.Connection, sql: str, bound: int) -> Iterator[tuple[Any, ...]]:
     """Yield the rows up to `bound`, the first by itself.
 
-    `sqlite3` reads one row ahead, and does not hand out a row if the next cannot be read.
+    `sqlite3` reads one row ahead, and does not hand out a row if the next cannot be read. The rest is not asked for by
+    the number of the first: on a page that was cut short it is 0, with every other row above it.
     """
     first = db.execute(f"{sql} LIMIT 1", (bound,)).fetchone()
     if first is not None:
         yield first
-        rest = db.execute(sql, (first[0] - once,))
-        yield from rest if once else islice(rest, 1, None)
+        yield from islice(db.execute(sql, (bound,)), 1, None)
 
 
 def _below(db: sqlite3.Connection, sql: str, failed: int) -> int | None:
@@ -323,12 +325,19 @@ def _climb(db: sqlite3.Connection, sql: str, good: int, failed: int) -> int:
     return good
 
 
-def _reads(db: sqlite3.Connection, sql: str, bound: int) -> bool:
+def _reads(db: sqlite3.Connection, sql: str, bound: int, *, itself: bool = False) -> bool:
+    """Return whether the highest row up to `bound` can be read, if there is one, and is found by its own number.
+
+    With `itself` that number must be `bound`. What stands on an empty page is found by the numbers above it only.
+    """
     try:
-        db.execute(f"{sql} LIMIT 1", (bound,)).fetchone()
+        found = db.execute(f"{sql} LIMIT 1", (bound,)).fetchone()
     except (sqlite3.Error, OverflowError, ValueError):
         return False
-    return True
+    if found is None:
+        return not itself
+    number = found[0]
+    return number == bound or (not itself and isinstance(number, int) and _reads(db, sql, number, itself=True))
 
 
 def _both_ways(db: sqlite3.Connection, sql: str, table: _Rows) -> Generator[tuple[Any, ...] | int, None, None]:

@@ -314,6 +314,19 @@ def test_a_truncated_file_keeps_what_is_before_the_cut(tmp_path: Path, share: fl
         assert list(path.parent.glob("spool.db.damaged-*")), "the damaged file was not kept"
 
 
+def test_a_file_that_is_cut_within_a_page_keeps_what_is_before_that_page(tmp_path: Path) -> None:
+    path, expected = good_spool(tmp_path, 24)
+    pages = path.stat().st_size // PAGE
+    for page in range(pages // 3, pages):
+        cut = page * PAGE + PAGE // 10
+        damaged_copy = copied(path, tmp_path / str(page))
+        os.truncate(damaged_copy, cut)
+        lost, counted = asyncio.run(survived(damaged_copy, expected))
+        assert lost <= len(expected) * (1 - page / pages) + 8, f"cut in page {page}: lost {lost}"
+        assert not lost or counted
+        shutil.rmtree(damaged_copy.parent)
+
+
 def test_bytes_flipped_in_the_log_are_noticed(tmp_path: Path) -> None:
     """The log holds what came since the last checkpoint; SQLite itself passes over all that follows a damaged frame."""
     path = tmp_path / "spool.db"

@@ -98,6 +98,26 @@ def test_one_damaged_page_costs_the_rows_of_that_page(good: Path) -> None:
             assert after[name] > number * (0.8 if name != "people" else 0.0), f"page {page}, table {name}"
 
 
+@pytest.mark.parametrize("below", [False, True])
+def test_the_newest_page_of_a_table_without_its_rows_costs_only_those(good: Path, *, below: bool) -> None:
+    """As a file cut within that page is read: its head, and zeros for the rows, which then have the number 0."""
+    newest = [
+        page
+        for page in range(good.stat().st_size // PAGE)
+        if (content := good.read_bytes()[page * PAGE : (page + 1) * PAGE]).startswith(b"\x0d")  # a leaf of a table
+        and any(f"{n} {n} {n} ".encode() in content for n in range(NUMBER - 60, NUMBER))
+    ][-1]
+    with good.open("r+b") as file:
+        file.seek(newest * PAGE + 300)
+        file.write(bytes(PAGE - 300))
+    if below:
+        overwrite(good, range(newest - 8, newest))
+    repaired: list[Repaired] = []
+    use(database(good, repaired))
+    assert repaired[0].lost["notes"]
+    assert counts(good)["notes"] > NUMBER * 0.9
+
+
 def test_what_is_read_too_late_stays_in_the_copy(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(damage, "SALVAGE_SECONDS", 0.0)
     overwrite(good, range(9, 10))
