@@ -26,6 +26,9 @@ MAX_REQUEST_MEMBERS = 300_000
 
 _MAX_GZIP_MEMBERS = 1024
 _GZIP = 31  # wbits of zlib: a gzip header and trailer, the largest window
+_MAGIC = b"\x1f\x8b\x08"  # how a gzip stream begins
+_MOST_FROM_A_BYTE = 1032  # deflate makes at most 258 bytes of two bits
+_CHEAP = 65_536  # bytes of gzip that are inflated up to the limit rather than refused for what their end says
 _PIECE = 65_536
 _SMALL_ITEM = 16_384  # an item of so few bytes cannot take more than half a megabyte when decoded
 _SPLITTABLE = 256 * 1024  # cutting so few bytes takes at most 10 MB, even when they are nothing but empty spans
@@ -34,9 +37,19 @@ _VARINT, _LENGTH_DELIMITED = 0, 2
 _FIXED_LENGTHS = {1: 8, 5: 4}
 
 
-def inflated_size(body: bytes) -> int:
-    """Return the size that a gzip stream gives for its last member, with which it must end; it may be a lie."""
-    return int.from_bytes(body[-4:], "little")
+def inflated_size(body: bytes, limit: int) -> int:
+    """Return how many bytes to expect of a gzip stream, `limit` at most; there may be more or fewer.
+
+    A stream ends with the size of its last member. That is believed where so many bytes can be made of `body`; the end
+    of a damaged or truncated stream says anything. Raises `TooLarge` for a believed size beyond the limit, except for
+    few bytes: inflating them tells whether they are too many or damaged.
+    """
+    if not body.startswith(_MAGIC):
+        return 0
+    said, most = int.from_bytes(body[-4:], "little"), len(body) * _MOST_FROM_A_BYTE
+    if limit < said <= most and len(body) > _CHEAP:
+        raise _too_many_bytes(limit)
+    return min(said, most, limit)
 
 
 def inflate(body: bytes, limit: int) -> bytes:
@@ -47,12 +60,12 @@ def inflate(body: bytes, limit: int) -> bytes:
     """
     try:
         stream = isal_zlib.decompressobj(_GZIP)
-        # The stream ends with the size of its last member, true or not: room of that size spares growing step by step.
-        content = stream.decompress(body, min(inflated_size(body), limit) + 1)
+        # Room of the expected size spares growing step by step.
+        content = stream.decompress(body, inflated_size(body, limit) + 1)
         if stream.unconsumed_tail and len(content) <= limit:
             content += stream.decompress(stream.unconsumed_tail, limit + 1 - len(content))
         if len(content) > limit:
-            raise TooLarge(f"the decompressed body exceeds {limit} bytes")
+            raise _too_many_bytes(limit)
         if stream.eof and not stream.unused_data:
             return content
         if stream.eof:
@@ -75,9 +88,13 @@ def _inflate_members(first: bytes, rest: memoryview, limit: int) -> bytes:
             piece = rest[:_PIECE]
             content += stream.decompress(piece, limit + 1 - len(content))
             if len(content) > limit:
-                raise TooLarge(f"the decompressed body exceeds {limit} bytes")
+                raise _too_many_bytes(limit)
             rest = rest[len(piece) - len(stream.unused_data) :]
     raise InvalidData(f"the gzip stream has more than {_MAX_GZIP_MEMBERS} members")
+
+
+def _too_many_bytes(limit: int) -> TooLarge:
+    return TooLarge(f"the decompressed body exceeds {limit} bytes")
 
 
 def cut(body: bytes, max_items: int) -> list[EncodedGroup]:

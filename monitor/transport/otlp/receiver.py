@@ -139,9 +139,8 @@ class Reception:
 
     async def inflate(self, body: bytes, lease: limits.Lease) -> bytes:
         """Inflate a body. Raises `TooLarge`, `InvalidData`, and `Overloaded` before it inflates what has no room."""
-        limit, size = self.options.max_body_bytes, limits.inflated_size(body)
-        if size > limit:
-            raise TooLarge(f"the decompressed body exceeds {limit} bytes")
+        limit = self.options.max_body_bytes
+        size = limits.inflated_size(body, limit)
         lease.expect(size - len(body))
         return await self.in_turn(size, limits.inflate, body, limit)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import zlib
 
 import pytest
@@ -50,6 +51,20 @@ def test_25_a_stream_that_inflates_to_the_limit_is_taken_and_to_one_byte_more_is
             limits.inflate(whole + gzip.compress(b"1"), LIMIT)
     with pytest.raises(TooLarge):
         limits.inflate(gzip.compress(bytes(LIMIT + 1)), LIMIT)
+
+
+def test_28_the_size_at_the_end_is_believed_only_where_it_can_be_true() -> None:
+    large = gzip.compress(bytes(LIMIT) + random.Random(0).randbytes(80_000))
+    ends_with = {size: large[:-4] + size.to_bytes(4, "little") for size in (10, LIMIT + 1, 2**32 - 1)}
+    assert limits.inflated_size(ends_with[10], LIMIT) == 10
+    assert limits.inflated_size(ends_with[2**32 - 1], LIMIT) == LIMIT  # no such stream has so many
+    with pytest.raises(TooLarge):
+        limits.inflated_size(ends_with[LIMIT + 1], LIMIT)
+    assert limits.inflated_size(b"{" + ends_with[LIMIT + 1], LIMIT) == 0
+    # What is small is inflated, and not believed.
+    assert limits.inflated_size(gzip.compress(bytes(50 * LIMIT)), LIMIT) == LIMIT
+    with pytest.raises(InvalidData):
+        limits.inflate(gzip.compress(b"content")[:-4] + (LIMIT + 1).to_bytes(4, "little"), LIMIT)
 
 
 def test_a_stream_of_countless_members_is_invalid() -> None:
