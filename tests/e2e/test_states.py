@@ -232,10 +232,11 @@ def test_while_the_judge_is_paused_the_canary_set_tells_of_no_drift(tmp_path, ll
 
 
 def test_a_judge_that_never_answers_fills_the_queue_and_is_overloaded(tmp_path, llm):
-    """Two are asked, and hang; behind them wait 64 MiB of texts, and no more."""
+    """Two are asked, and hang; behind them wait 50 MiB of texts, which follow from the memory limit, and no more."""
     llm.always(hang())
     slow = judge(llm, api_key="none", max_concurrency=1, timeout="60s")
-    with monitored(tmp_path, llm, judge=slow, evaluators=[{"type": "relevance"}]) as monitor:
+    given = {"judge": slow, "evaluators": [{"type": "relevance"}], "limits": {"memory": "1032MiB"}}
+    with monitored(tmp_path, llm, **given) as monitor:
         for number in range(26):
             text = "x " * (10 if number < 2 else 1_500_000)
             row = {"request_id": f"{number:032x}", "request": "how?", "response": "so", "retrieved_context": [text]}
