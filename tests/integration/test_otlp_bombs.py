@@ -137,8 +137,10 @@ def test_s6_a_resource_or_scope_without_measure_is_refused_before_it_is_decoded(
     with http.growth() as growth:
         for _ in range(5):
             assert post(http, small) == 400
-    assert http.cpu_seconds() - before < 1  # one such request took more than four seconds of processor time
-    assert max(growth()) < 64 * MIB
+    assert http.cpu_seconds() - before < 4  # one such request took more than that
+    assert max(growth()) < max(
+        64 * MIB, 5 * len(body)
+    )  # a request in work is in memory three to four times, not thirty
 
 
 HOSTILE = {
