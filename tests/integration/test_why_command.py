@@ -295,6 +295,8 @@ def waiting(monitor: MonitorProcess) -> list[dict[str, Any]]:
 
     def both_read() -> list[dict[str, Any]] | None:
         found = asked()
+        if found[0]["cause"] == "waiting" and "is with the judge now" not in found[0]["conclusion"]:
+            return None
         return found if all(one["cause"] in ("waiting", "evaluated") for one in found) else None
 
     found = wait_until(both_read, 20, "the case to be read")

@@ -168,9 +168,18 @@ class _WorkerProcess(asyncio.Protocol):
         if self.held:
             self._noted.enter_context(self.held[0].noted())
 
+    @property
+    def alive(self) -> bool:
+        """Whether it is not known to have ended."""
+        return self._pipe is not None and not self._pipe.is_closing() and not self.gone.is_set()
+
     def _write(self, content: bytes) -> None:
-        if self._pipe is not None:
+        if self._pipe is None or not self.alive:
+            return  # what it holds is taken back when it has ended
+        try:
             self._pipe.write(content)
+        except (OSError, RuntimeError):  # uvloop's word for a pipe that was closed a moment ago
+            self.gone.set()
 
     def _answered(self, content: bytes) -> None:
         try:
@@ -261,7 +270,7 @@ class WorkerPool(Workers):
             if self._waiting[0].answer.done():  # its reader has gone
                 self._waiting.popleft()
                 continue
-            free = [one for one in self._workers if one.ready and len(one.held) < _AT_ONCE]
+            free = [one for one in self._workers if one.ready and one.alive and len(one.held) < _AT_ONCE]
             if not free:
                 return
             min(free, key=lambda one: len(one.held)).take(self._waiting.popleft())
