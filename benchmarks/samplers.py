@@ -97,14 +97,19 @@ def population(sampler: str, rate: float) -> list[Cell]:
     return found
 
 
-def coverage(sampler: str, rate: float, judged: int, samples: int) -> Coverage:
-    """Draw samples and compare their intervals with the true rate of the population."""
+def _traffic(sampler: str, rate: float) -> tuple[list[Sums], list[float], float, float]:
+    """Return what can be judged, its cumulative shares, the true rate of the traffic, and the usual weight."""
     cells = [one for one in population(sampler, rate) if one.share > 0]
     traffic = math.fsum(one.share * one.weight for one in cells)
     true = math.fsum(one.share * one.weight for one in cells if one.defect) / traffic
     usual = math.fsum(one.share * one.weight**2 for one in cells) / traffic
     drawn = [Sums.of(one.weight, defect=one.defect) for one in cells]
-    cumulative = list(accumulate(one.share for one in cells))
+    return drawn, list(accumulate(one.share for one in cells)), true, usual
+
+
+def coverage(sampler: str, rate: float, judged: int, samples: int) -> Coverage:
+    """Draw samples and compare their intervals with the true rate of the population."""
+    drawn, cumulative, true, usual = _traffic(sampler, rate)
     rng = random.Random(f"{sampler} {rate} {judged}")
     below = above = 0
     width = 0.0
@@ -119,12 +124,7 @@ def coverage(sampler: str, rate: float, judged: int, samples: int) -> Coverage:
 
 def look(sampler: str, rate: float, judged: int, zs: Sequence[float], samples: int) -> list[float]:
     """How often the lower limit at each z lies above the true rate, divided by the promise: one look of an alert."""
-    cells = [one for one in population(sampler, rate) if one.share > 0]
-    traffic = math.fsum(one.share * one.weight for one in cells)
-    true = math.fsum(one.share * one.weight for one in cells if one.defect) / traffic
-    usual = math.fsum(one.share * one.weight**2 for one in cells) / traffic
-    drawn = [Sums.of(one.weight, defect=one.defect) for one in cells]
-    cumulative = list(accumulate(one.share for one in cells))
+    drawn, cumulative, true, usual = _traffic(sampler, rate)
     rng = random.Random(f"look {sampler} {rate} {judged}")
     above = [0] * len(zs)
     for _ in range(samples):

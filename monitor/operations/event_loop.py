@@ -53,7 +53,7 @@ def _first_error(group: BaseException) -> MonitorError | None:
 async def stop_on_signal(within: float | None = None) -> AsyncIterator[anyio.Event]:
     """Give an event that is set by the first SIGTERM or SIGINT; further signals change nothing.
 
-    The process ends `within` seconds after that signal, whatever is left to do then, unless that is None.
+    The process ends `within` seconds after that signal, even with work left to do, unless that is None.
     """
     stop = anyio.Event()
     async with anyio.create_task_group() as tasks:

@@ -132,13 +132,8 @@ class WholeTrace(Complete):
     def record(self, closed_at: float) -> RequestRecord:
         """See `Complete`."""
         spans = sum(part.signal == "traces" for part in self.trace.parts)
-        return RequestRecord(
-            request_id=self.request_id,
-            app=self.app,
-            source=self.source,
-            received_at=self.received_at,
-            closed_at=closed_at,
-            probability=self.probability,
+        return replace(
+            Complete.record(self, closed_at),
             closed=self.trace.closed.value,
             spans=spans,
             records=len(self.trace.parts) - spans,

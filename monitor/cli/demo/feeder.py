@@ -84,7 +84,7 @@ def freshen(
     """Copy one recorded trace under new ids, its times moved so that the last span ends at `ended_ns`.
 
     Parents and links are mapped with the spans they point at. An id that the trace does not hold gets a new one too,
-    the same wherever it stands. `session` replaces the recorded `session.id`: users who return for ever would make
+    the same wherever it stands. `session` replaces the recorded `session.id`: users who keep coming back would make
     the answers of a recording look like a handful of conversations.
     """
     fresh = ExportTraceServiceRequest()

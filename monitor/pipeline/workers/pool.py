@@ -54,7 +54,7 @@ _OURS: Final = ("monitor.model.", "monitor.pipeline.local_evaluation")
 
 
 class _WorkerAnswers(pickle.Unpickler):
-    """Reads the answers of a worker: values of ours, whatever a text has made of that process."""
+    """Reads the answers of a worker: values of ours and nothing else, even if a text has taken over that process."""
 
     def find_class(self, module: str, name: str) -> Any:
         if not module.startswith(_OURS):
