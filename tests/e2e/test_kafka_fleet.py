@@ -77,8 +77,7 @@ def test_nothing_is_lost_whatever_befalls_replicas_and_broker(tmp_path: Path) ->
                 fleet.check()
             strike(fleet, load)
             wait_for_all(broker, "fleet", ["fleet.spans", "fleet.rows"], 400)
-            for one in fleet.replicas:
-                assert one.running
+            fleet.wait_ready()
             fleet.check()
             seconds = time.monotonic() - began
             for one in fleet.replicas:

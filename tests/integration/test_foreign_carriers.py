@@ -144,6 +144,14 @@ def why(monitor: MonitorProcess, *arguments: str) -> dict[str, Any]:
     return json.loads(result.stdout)
 
 
+def shown(monitor: MonitorProcess) -> dict[str, tuple[str, int, int]]:
+    """The source, the evaluated answers and the defects of each rate on the page, by evaluator."""
+    apps = json.loads(monitor.get("/api/v1/overview"))["apps"]
+    return {
+        rate["evaluator"]: (rate["source"], rate["evaluated"], rate["defects"]) for app in apps for rate in app["rates"]
+    }
+
+
 def test_what_others_say_is_explained_counted_and_shown_beside_ours(local: MonitorProcess) -> None:
     trace_id = answered(local)
     before = why(local, "-e", "user_feedback")
@@ -158,17 +166,16 @@ def test_what_others_say_is_explained_counted_and_shown_beside_ours(local: Monit
     assert why(local, "-e", "tone", "--app", "nobody")["cause"] == "not_asked"
     assert "no evaluator named nobody" in why(local, "-e", "nobody")["conclusion"]
     assert "is not an evaluator of this monitor" in why(local, "f" * 32, "-e", "user_feedback")["conclusion"]
-    rates = {one["evaluator"]: one for app in json.loads(local.get("/api/v1/overview"))["apps"] for one in app["rates"]}
-    shown = {name: (one["source"], one["evaluated"], one["defects"]) for name, one in rates.items()}
-    assert shown == {
+    expected = {
         "overlap_groundedness": ("own", 1, 0),
         "tone": ("openinference", 1, 1),
         "user_feedback": ("feedback", 2, 1),
     }
+    wait_until(lambda: shown(local) == expected, 20, "the rates on the page")
     assert "among users who gave feedback" in local.get("/")
-    page = local.get("/answers?evaluator=user_feedback&outcome=any")
-    assert "<option selected>user_feedback</option>" in page
-    assert trace_id in page
+    page = "/answers?evaluator=user_feedback&outcome=any"
+    wait_until(lambda: trace_id in local.get(page), 20, "the answer in the history")
+    assert "<option selected>user_feedback</option>" in local.get(page)
 
 
 def test_a_verdict_on_a_request_that_cannot_be_judged_is_on_its_app_all_the_same(local: MonitorProcess) -> None:

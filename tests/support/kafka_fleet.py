@@ -170,9 +170,13 @@ class Fleet:
     def start(self) -> Self:
         for one in self.replicas:
             one.spawn()
+        self.wait_ready()
+        return self
+
+    def wait_ready(self) -> None:
+        """Wait until each replica listens, one that was just started again too. Fails if one has ended by itself."""
         for one in self.replicas:
             wait_until(one.ready, 90, "readiness of a replica")
-        return self
 
     def befall(self) -> None:
         """One replica is killed (it may lose its disk) and started again, or stands still for some seconds."""
