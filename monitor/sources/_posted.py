@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 from urllib.parse import parse_qs
@@ -17,17 +16,17 @@ from monitor.model.row import SOURCE, RowBatch
 from monitor.stages import Intake
 from monitor.transport.otlp import json_mapping
 from monitor.transport.otlp.http_app import PostedBody, Route
-from monitor.transport.otlp.receiver import OtlpReceiver
+from monitor.transport.otlp.receiver import Reception
 
 _JSON_LINES: Final = (b"application/json", b"application/x-ndjson", b"application/jsonl")
 _ERRORS_SHOWN: Final = 20
 _LONGEST_APP: Final = 256  # characters, of rows
-_LARGE: Final = 256 * 1024  # reading more than this would keep other senders waiting
 _LARGEST_FEEDBACK: Final = 4 * 1024 * 1024  # bytes of one request: a thousand entries with long comments
 
 
-def row_route(options: OtlpReceiver, intake: Intake) -> Route:
+def row_route(reception: Reception, intake: Intake) -> Route:
     """Return the route of rows. Limits on spans apply to rows as well."""
+    options = reception.options
 
     def read(body: bytes, app: str) -> rows.ParsedRows:
         json_mapping.check_values(body)
@@ -35,7 +34,7 @@ def row_route(options: OtlpReceiver, intake: Intake) -> Route:
 
     async def take(delivery: PostedBody) -> bytes:
         body, app = _begin(delivery, _LONGEST_APP)
-        found = await asyncio.to_thread(read, body, app) if len(body) > _LARGE else read(body, app)
+        found = await reception.in_turn(len(body), read, body, app)
         await intake.accept(RowBatch(SOURCE, found.rows, len(found.faults), app))
         unused = dict.fromkeys(name for row in found.rows for name in row.unused)
         return _reply(len(found.rows), found.faults, "row", "rows", unused=list(unused)[:_ERRORS_SHOWN])
@@ -43,15 +42,18 @@ def row_route(options: OtlpReceiver, intake: Intake) -> Route:
     return Route(dict.fromkeys(_JSON_LINES, "json"), take)
 
 
-def feedback_route(intake: Intake) -> Route:
+def feedback_route(reception: Reception, intake: Intake) -> Route:
     """Return the route of feedback."""
+
+    def read(body: bytes, app: str) -> feedback.ParsedFeedback:
+        json_mapping.check_values(body)
+        return feedback.take(body, app=app)
 
     async def take(delivery: PostedBody) -> bytes:
         body, app = _begin(delivery, LONGEST_NAME)
         if len(body) > _LARGEST_FEEDBACK:
             raise TooLarge(f"the body has {len(body)} bytes; the limit is {_LARGEST_FEEDBACK}")
-        json_mapping.check_values(body)
-        found = feedback.take(body, app=app)
+        found = await reception.in_turn(len(body), read, body, app)
         if found.external_scores or not found.faults:
             await intake.accept(FeedbackBatch("feedback", found.external_scores))
         return _reply(len(found.external_scores), found.faults, "entry", "entries")

@@ -82,8 +82,8 @@ class OtlpHttp(OtlpReceiver):
         routes = {
             self.traces_path: http_app.export(reception, "traces"),
             self.logs_path: http_app.export(reception, "logs"),
-            self.cases_path: _posted.row_route(self, intake),
-            self.feedback_path: _posted.feedback_route(intake),
+            self.cases_path: _posted.row_route(reception, intake),
+            self.feedback_path: _posted.feedback_route(reception, intake),
         }
         guard = None
         if self.auth is None and self.tls is None:  # no website has the token, or a certificate of ours

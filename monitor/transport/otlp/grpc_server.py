@@ -21,7 +21,9 @@ from monitor.transport.otlp.receiver import Reception, Refusal, success
 
 if TYPE_CHECKING:
     from monitor.clock import Clock
+    from monitor.stages import Accepted
     from monitor.telemetry.events import Events
+    from monitor.transport.otlp.limits import Lease
 
 CODES = (
     "OK",
@@ -124,7 +126,7 @@ class _Router(grpc.GenericRpcHandler):  # type: ignore[misc] # grpc is not typed
         async def refuse(_messages: Any, context: Any) -> bytes:
             if after:
                 await asyncio.sleep(after)
-            return _refused(self._reception, context, refusal)
+            return _refused(self._reception, context, self._reception.refused(refusal))
 
         # As a stream, the call ends without its message having been read.
         return grpc.stream_unary_rpc_method_handler(refuse)
@@ -140,17 +142,25 @@ class _Export:
 
     async def call(self, _messages: Any, context: Any) -> bytes:
         reception = self._reception
+        lease = reception.in_flight.lease()
         try:
-            reception.check_room()
-            message = await self._message(context)
-            # gRPC inflates by itself: these are the bytes after decompression, the only ones that it shows.
-            reception.received_bytes.inc(len(message))
-            with reception.in_flight.lease() as lease:
-                accepted = await reception.deliver(self._signal, message, lease)
+            accepted = await self._take(context, lease)
         except Exception as error:  # noqa: BLE001 - after any error, the sender gets an answer that it understands
-            return _refused(reception, context, error)
-        reception.answered("OK")
-        return success(self._signal, accepted, "protobuf")
+            refusal = reception.refused(error)
+        else:
+            reception.answered("OK")
+            return success(self._signal, accepted, "protobuf")
+        await reception.pace(refusal, lease)
+        return _refused(reception, context, refusal)
+
+    async def _take(self, context: Any, lease: Lease) -> Accepted:
+        reception = self._reception
+        reception.check_room()
+        message = await self._message(context)
+        # gRPC inflates by itself: these are the bytes after decompression, the only ones that it shows.
+        reception.received_bytes.inc(len(message))
+        with lease:
+            return await reception.deliver(self._signal, message, lease)
 
     async def _message(self, context: Any) -> bytes:
         try:
@@ -165,13 +175,12 @@ class _Export:
         return found
 
 
-def _refused(reception: Reception, context: Any, error: Exception) -> bytes:
+def _refused(reception: Reception, context: Any, refusal: Refusal) -> bytes:
     """End a call with a status and an empty message, which is not read.
 
     Not `context.abort`: the exception that it raises holds the call, and the call the exception, so that every refused
     message would stay in memory until the garbage collector comes by.
     """
-    refusal = reception.refused(error)
     reception.answered(refusal.code)
     context.set_code(getattr(grpc.StatusCode, refusal.code))
     context.set_details(refusal.message)

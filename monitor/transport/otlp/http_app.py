@@ -6,6 +6,7 @@ Other things posted to the same port are routes like any other, with the same to
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -84,8 +85,9 @@ class HttpApp:
             return
         encoding = _TYPES.get(_media_type(headers))
         body = _Body(headers, receive, self._reception.options.max_body_bytes)
+        lease = self._reception.in_flight.lease()
         try:
-            with self._reception.in_flight.lease() as lease:
+            with lease:
                 content = await self._take(scope, headers, body, lease)
         except _Disconnected:
             return  # the sender is gone: there is no one to answer
@@ -99,6 +101,8 @@ class HttpApp:
         else:
             await self._answer(send, 200, content, [*shared, _content_type(encoding)])
             return
+        with contextlib.suppress(asyncio.CancelledError):  # as above: it is answered at once
+            await self._reception.pace(refusal, lease)
         extra = [] if await body.drained() else [_CLOSE]
         # A sender with an unknown encoding is more likely to read JSON than protobuf.
         spoken = encoding or "json"

@@ -30,8 +30,9 @@ from monitor.errors import InvalidData, TooLarge
 from monitor.model.span import Signal
 from monitor.transport.otlp.limits import MAX_MEMBERS
 
-MAX_VALUES = 1_000_000
-"""Most JSON values in one body. Python needs about 100 bytes for each: this bounds the memory used by parsing."""
+MAX_VALUES = 500_000
+"""Most JSON values in one body. Python needs about 100 bytes for each: this bounds the memory used by parsing, and the
+time for which the parser holds up all other threads."""
 
 _MAX_DEPTH = 90  # nested messages; the protobuf parser stops at 100, and requests wrap spans three deep
 _REQUESTS: dict[Signal, Any] = {"traces": ExportTraceServiceRequest, "logs": ExportLogsServiceRequest}

@@ -31,7 +31,8 @@ _MOST_FROM_A_BYTE = 1032  # deflate makes at most 258 bytes of two bits
 _CHEAP = 65_536  # bytes of gzip that are inflated up to the limit rather than refused for what their end says
 _PIECE = 65_536
 _SMALL_ITEM = 16_384  # an item of so few bytes cannot take more than half a megabyte when decoded
-_SPLITTABLE = 256 * 1024  # cutting so few bytes takes at most 10 MB, even when they are nothing but empty spans
+_SPLITTABLE = 256 * 1024  # bytes of fields that the parser skips in a millisecond; those it keeps are counted
+_OUTLINE_TAGS = (b"\x0a", b"\x8a", b"\x12", b"\x92")  # as `_MEMBER_TAGS`: of resources, scopes, spans and log records
 _ENVELOPES = 6  # fields around each span, were every span in a resource and scope of its own
 _VARINT, _LENGTH_DELIMITED = 0, 2
 _FIXED_LENGTHS = {1: 8, 5: 4}
@@ -100,9 +101,12 @@ def _too_many_bytes(limit: int) -> TooLarge:
 def cut(body: bytes, max_items: int) -> list[EncodedGroup]:
     """Split a body as `wire.split` does, where it may hold anything.
 
-    Raises `TooLarge` for more than `max_items` spans or log records, `InvalidData` for a body that is not a request.
+    Raises `TooLarge` for more than `max_items` spans or log records, resources, or scopes, even if they are empty;
+    `InvalidData` for a body that is not a request.
     """
-    if len(body) > _SPLITTABLE:
+    if len(body) > _SPLITTABLE or (
+        len(body) > 2 * max_items and sum(body.count(tag) for tag in _OUTLINE_TAGS) > max_items
+    ):
         _count(body, max_items)
     groups = wire.split(body)
     if sum(len(group.items) for group in groups) > max_items:
@@ -173,19 +177,24 @@ def _fits(item: bytes, max_bytes: int) -> bool:
 
 
 def _count(body: bytes, max_items: int) -> None:
-    """Walk the outline of a request, without memory of its own, until it ends or has too many items."""
-    items = 0
+    """Walk the outline of a request, without memory of its own, until it ends or has too many items of a kind."""
+    scopes = items = 0
     budget = _Budget(max_items * (_ENVELOPES + 1) + 100)
-    for group_start, group_end in _fields(body, 0, len(body), 1, budget):
+    for groups, (group_start, group_end) in enumerate(_fields(body, 0, len(body), 1, budget), 1):
         for scope_start, scope_end in _fields(body, group_start, group_end, 2, budget):
+            scopes += 1
             for _ in _fields(body, scope_start, scope_end, 2, budget):
                 items += 1
                 if items > max_items:
                     raise _too_many(max_items)
+            if scopes > max_items:
+                raise _too_many(max_items, "scopes")
+        if groups > max_items:
+            raise _too_many(max_items, "resources")
 
 
-def _too_many(max_items: int) -> TooLarge:
-    return TooLarge(f"the request has more than {max_items} spans or log records")
+def _too_many(max_items: int, what: str = "spans or log records") -> TooLarge:
+    return TooLarge(f"the request has more than {max_items} {what}")
 
 
 class _Budget:
@@ -261,21 +270,24 @@ class InFlightRequests:
 
 
 class Lease:
-    """The bytes held by one request."""
+    """The bytes held by one request; `largest` is the most that it has asked for."""
 
-    __slots__ = ("_bytes", "_in_flight", "_started")
+    __slots__ = ("_bytes", "_in_flight", "_started", "largest")
 
     def __init__(self, in_flight: InFlightRequests) -> None:
         self._in_flight = in_flight
         self._bytes = 0
         self._started = False
+        self.largest = 0
 
     def expect(self, size: int) -> None:
         """Raise `Overloaded` where there is no room for `size` bytes more, or for another request; holds nothing."""
+        self.largest = max(self.largest, self._bytes + size)
         self._in_flight._check(size, self._started)  # noqa: SLF001 - one thing in two classes
 
     def hold(self, size: int) -> None:
         """Set the bytes held by the request to `size` in all. Raises `Overloaded` where there is no room for them."""
+        self.largest = max(self.largest, size)
         self._in_flight._hold(size - self._bytes)  # noqa: SLF001
         self._bytes = size
 

@@ -42,6 +42,13 @@ MAX_MESSAGE_BYTES = 1024
 _TYPE_URL = "type.googleapis.com/"
 _EVENT_EVERY = 10.0  # seconds between two log lines about refusals of the same kind
 _LARGE = 256 * 1024  # to inflate, read or cut more bytes than this takes long enough to keep other senders waiting
+_LONG = 0.02  # seconds of work on one request after which others come first
+_REFUSAL_EVERY = 0.1  # seconds between two answers to large requests that are refused, beyond the first few
+_REFUSALS_AT_ONCE = 10
+_LONGEST_DELAY = 2.0  # seconds that such an answer waits at most
+
+_TOO_LARGE = 413
+_PACED = (400, _TOO_LARGE, 503)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -98,6 +105,7 @@ class Reception:
         self._rng = random.Random()
         self._turn = asyncio.Lock()
         self._rest_until = 0.0
+        self._refusals_until = float("-inf")
         self._requests = {code: metrics.requests.labels(name, code) for code in codes}
         self._too_large = {
             "traces": metrics.spans.labels(name, "too_large"),
@@ -147,7 +155,8 @@ class Reception:
     async def in_turn(self, size: int, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         """Do `work` on `size` bytes: at once if they are few, else in a thread, one after the other.
 
-        After work that ended in a refusal there is a rest as long as it took: bombs get half of the time at most.
+        After work that took long or ended in a refusal there is a rest as long as it took: bombs get half of the time
+        at most.
         """
         if size <= _LARGE:
             return work(*args, **options)
@@ -156,10 +165,13 @@ class Reception:
             await asyncio.sleep(max(0.0, self._rest_until - clock.monotonic()))
             began = clock.monotonic()
             try:
-                return await asyncio.to_thread(work, *args, **options)
+                result = await asyncio.to_thread(work, *args, **options)
             except InvalidData:
                 self._rest_until = 2 * clock.monotonic() - began
                 raise
+            if clock.monotonic() - began > _LONG:
+                self._rest_until = 2 * clock.monotonic() - began
+            return result
 
     def _cut(self, body: bytes) -> tuple[Sequence[EncodedGroup], int]:
         options = self.options
@@ -184,6 +196,19 @@ class Reception:
         else:
             self._say(Event.REQUEST_INVALID, refusal)
         return refusal
+
+    async def pace(self, refusal: Refusal, lease: limits.Lease) -> None:
+        """Wait before a large request is refused, if there were many: who ignores refusals would send the next at once.
+
+        A sender waits two seconds at most. Call it when nothing holds the request anymore, not even an exception.
+        """
+        if refusal.http not in _PACED or (lease.largest <= _LARGE and refusal.http != _TOO_LARGE):
+            return
+        now = self._runtime.clock.monotonic()
+        earliest, latest = now - _REFUSALS_AT_ONCE * _REFUSAL_EVERY, now + _LONGEST_DELAY
+        self._refusals_until = min(max(self._refusals_until, earliest) + _REFUSAL_EVERY, latest)
+        if self._refusals_until > now:
+            await asyncio.sleep(self._refusals_until - now)
 
     def answered(self, code: str) -> None:
         """Count an answer by its HTTP status or gRPC status name."""

@@ -95,6 +95,15 @@ def test_a_bomb_of_spans_or_envelopes_is_too_large(bomb: bytes) -> None:
         limits.cut(bomb, 10_000)
 
 
+@pytest.mark.parametrize("envelope", [b"\x0a\x00", b"\x8a\x00\x00", b"\x12\x00", b"\x92\x00\x00"])
+@pytest.mark.parametrize("number", [11_000, 80_000])
+def test_empty_resources_and_scopes_are_counted_like_spans_in_a_body_of_any_size(envelope: bytes, number: int) -> None:
+    body = envelope * number if envelope[0] & 0x7F == 0x0A else length_delimited(1, envelope * number)
+    with pytest.raises(TooLarge, match=r"more than 10000 (resources|scopes)"):
+        limits.cut(body, 10_000)
+    assert sum(len(group.items) for group in limits.cut(body, number)) == 0
+
+
 def test_large_requests_with_fixed_width_and_unknown_fields_are_counted_through(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -115,7 +124,8 @@ def test_counting_never_passes_what_has_more_items(noise: bytes, nested: bool) -
         groups = wire.split(body)
     except InvalidData:
         return
-    held = sum(len(group.items) for group in groups)
+    resources = len(wire._Request.FromString(body).groups)
+    held = max(sum(len(group.items) for group in groups), len(groups), resources)
     try:
         limits._count(body, held)
     except InvalidData as error:

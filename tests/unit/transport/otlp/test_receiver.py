@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import random
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 from google.protobuf.json_format import Parse
@@ -9,10 +12,15 @@ from google.rpc import error_details_pb2, status_pb2
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from monitor.errors import InvalidData, Overloaded, TooLarge
+from monitor.errors import InvalidData, Overloaded, TooLarge, Unauthenticated
 from monitor.model.span import Signal
+from monitor.sources.otlp_http import OtlpHttp
 from monitor.stages import Accepted
-from monitor.transport.otlp.receiver import MAX_MESSAGE_BYTES, Refusal, refusal_of, shortened, success
+from monitor.transport.otlp.limits import Lease
+from monitor.transport.otlp.receiver import MAX_MESSAGE_BYTES, Reception, Refusal, refusal_of, shortened, success
+from tests.support.otlp import ScriptedIntake
+from tests.support.runtime import runtime
+from tests.support.virtual_time import LoopClock, VirtualTimeLoop
 
 RNG = random.Random(1)
 
@@ -95,3 +103,54 @@ def test_16_messages_are_cut_to_a_kibibyte_between_characters(text: str) -> None
     assert len(success("logs", Accepted(1, text), "protobuf")) < 1100
     assert len(json.loads(Refusal(400, "INVALID_ARGUMENT", text).body("json"))["message"].encode()) <= MAX_MESSAGE_BYTES
     assert shortened("short") == "short"
+
+
+def reception() -> Reception:
+    return Reception("otlp_http", OtlpHttp(), ScriptedIntake(), runtime(LoopClock()), ("200",))
+
+
+def lease_of(at: Reception, size: int) -> Lease:
+    lease = at.in_flight.lease()
+    lease.expect(size)
+    return lease
+
+
+def in_virtual_time(work: Callable[[], Coroutine[Any, Any, None]]) -> float:
+    """Run it; return the seconds that it took."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(work())
+        return runner.get_loop().time()
+
+
+@pytest.mark.parametrize("error", [TooLarge("big"), InvalidData("bad"), Overloaded("full")])
+def test_large_requests_that_are_refused_one_after_the_other_are_answered_ten_times_a_second(error: Exception) -> None:
+    async def refuse() -> None:
+        at, refusal = reception(), refusal_of(error, RNG)
+        for _ in range(10):
+            await at.pace(refusal, lease_of(at, 5_000_000))
+        assert asyncio.get_running_loop().time() == 0, "the first ones are answered at once"
+        for _ in range(50):
+            await at.pace(refusal, lease_of(at, 5_000_000))
+
+    assert in_virtual_time(refuse) == pytest.approx(5.0)
+
+
+def test_however_many_large_requests_are_refused_none_is_answered_later_than_after_two_seconds() -> None:
+    async def refuse() -> None:
+        at, refusal = reception(), refusal_of(TooLarge("big"), RNG)
+        await asyncio.gather(*(at.pace(refusal, lease_of(at, 0)) for _ in range(500)))
+        assert asyncio.get_running_loop().time() == pytest.approx(2.0)
+        await asyncio.sleep(10.0)
+        await at.pace(refusal, lease_of(at, 0))  # what was long ago delays nothing
+
+    assert in_virtual_time(refuse) == pytest.approx(12.0)
+
+
+@pytest.mark.parametrize("error", [InvalidData("bad"), Overloaded("full"), Unauthenticated("who?", "Bearer")])
+def test_small_requests_are_refused_at_once_however_many_there_are(error: Exception) -> None:
+    async def refuse() -> None:
+        at, refusal = reception(), refusal_of(error, RNG)
+        for _ in range(500):
+            await at.pace(refusal, lease_of(at, 100_000))
+
+    assert in_virtual_time(refuse) == 0
