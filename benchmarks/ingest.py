@@ -1,130 +1,100 @@
-"""What receiving costs: CPU microseconds a span, and memory, of the running monitor under load from another process.
+"""What receiving and judging cost: processor time of the running monitor under load from another process.
 
-    python -m benchmarks.ingest [--quick] [--spans 20000] [--processes 0,1,2]
+    python -m benchmarks.ingest [--quick] [--against CHECKOUT] [--transports http,http-gzip,grpc-gzip,json-gzip]
+        [--batches 1,64,512] [--kept 10%,100%] [--evaluators overlap,local] [--processes 0,1,2] [--profile]
 
-Each row starts `rag-monitor run` afresh as a process of its own, sends RAG traces of six spans (about 2.3 kB a span,
-0.35 kB gzipped) over loopback on 16 connections, and reads the processor time of that process and its workers from the
-operating system. "to the ack" is the CPU until the last request was answered; with everything kept that includes the
-durable write. "all done" adds assembling, reading and judging every kept trace with the default local evaluator. Only
-Linux (it reads /proc).
+Each run starts `rag-monitor run` as a process of its own, sends it RAG traces of six spans (`benchmarks.traffic`,
+about 15 kB with five documents of 800 characters) over loopback on 16 connections, and reads the processor time of that
+process and its workers. Figures are medians of all runs, with the lowest and the highest.
+
+*To the ack* is until the last request was answered; kept spans are then checked in full and on disk. *A kept trace* is
+all that follows for one of them: assembled, read, judged, counted and in the history. The *floor* is a bare server that
+takes the same bytes, inflates and cuts them, and throws them away (`benchmarks.floor`). With `--against`, another
+checkout is measured in the same run, in turns. `--profile` samples a run of its own for each row and prints which step
+used how much. Only Linux (it reads /proc and the processor clocks of processes).
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import gzip
 import itertools
 import os
-import random
 import re
-import socket
-import subprocess
-import sys
-import tempfile
+import statistics
 import time
-import urllib.request
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import grpc
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from rich.console import Console
 from rich.table import Table
 
-_EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
-_SPANS_IN_TRACE = 6
-_CONNECTIONS = 16
+from benchmarks.running import (
+    HERE,
+    NOT_PROFILED,
+    Profile,
+    Stacks,
+    all_ended,
+    cpu_of_each,
+    cpu_seconds,
+    floor,
+    megabytes,
+    running,
+    wait_for,
+)
+from benchmarks.steps import shares
+from benchmarks.traffic import SPANS_IN_TRACE, Service, as_json, compress
+
+_EXPORT: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+_CONNECTIONS: Final = 16
+_LOCAL: Final = (
+    "overlap_groundedness", "retrieval_overlap", "refusal_pattern", "injection_pattern", "pii_leak", "response_length"
+)  # fmt: skip
+_EVALUATORS: Final[dict[str, dict[str, Any]]] = {
+    "overlap": {"evaluators": [{"type": "overlap_groundedness"}]},
+    "local": {"evaluators": [{"type": name} for name in _LOCAL], "redaction": {"enabled": True}},
+}
+_LOOK_EVERY: Final = 2.0  # seconds: a look at /metrics costs the monitor milliseconds
 
 
-@dataclass(frozen=True)
-class Row:
-    """One measurement's circumstances."""
+class Row(NamedTuple):
+    """The circumstances of a measurement."""
 
     transport: str
-    compressed: bool
     batch: int
-    rate: str
+    kept: str
+    evaluators: str
     processes: int
 
+    @property
+    def server(self) -> str:
+        """Which bare server is the floor of this."""
+        return self.transport.removesuffix("-gzip")
 
-@dataclass(frozen=True)
-class Figures:
-    """What was measured: CPU microseconds a span and resident megabytes, of the monitor and its workers together."""
+    @property
+    def port(self) -> str:
+        """Return the source that receives it."""
+        return "otlp_grpc" if self.server == "grpc" else "otlp_http"
+
+
+class Figures(NamedTuple):
+    """Microseconds a span, milliseconds a kept trace, and how many kept traces a second end; memory in MB.
+
+    `busiest` is the part of `kept_ms` in the process that used most.
+    """
 
     to_the_ack: float
-    all_done: float
+    kept_ms: float
+    busiest_ms: float
+    kept_per_second: float
     idle_mb: float
     peak_mb: float
-    spans_per_second: float
-    done_per_second: float
 
 
-def _words(rng: random.Random, size: int, vocabulary: list[str]) -> str:
-    return " ".join(rng.choice(vocabulary) for _ in range(size // 7))[:size]
-
-
-def _bodies(batch: int, spans: int, *, compressed: bool, seed: int = 7) -> list[bytes]:
-    """Export requests of `batch` spans each, all with trace ids of their own."""
-    rng = random.Random(seed)
-    vocabulary = ["".join(rng.choice("etaoinshrdlu") for _ in range(rng.randint(3, 9))) for _ in range(900)]
-    shapes = [_words(rng, 600, vocabulary) for _ in range(40)]
-    bodies = []
-    trace_id, place = b"", _SPANS_IN_TRACE
-    span_ids: list[bytes] = []
-    texts: list[str] = []
-    for _ in range(max(1, spans // batch)):
-        request = ExportTraceServiceRequest()
-        resource = request.resource_spans.add()
-        resource.resource.attributes.add(key="service.name").value.string_value = "bench"
-        scoped = resource.scope_spans.add()
-        scoped.scope.name = "openinference.instrumentation.langchain"
-        for _ in range(batch):
-            if place == _SPANS_IN_TRACE:
-                trace_id, place = rng.randbytes(16), 0
-                span_ids = [rng.randbytes(8) for _ in range(_SPANS_IN_TRACE)]
-                texts = [rng.choice(shapes) for _ in range(3)]  # its spans repeat the same documents, as real ones do
-            _add_span(scoped.spans, trace_id, span_ids, place, [*texts[:2], rng.choice(shapes)])
-            place += 1
-        encoded = request.SerializeToString()
-        bodies.append(gzip.compress(encoded, 1) if compressed else encoded)
-    return bodies
-
-
-def _add_span(spans: object, trace_id: bytes, span_ids: list[bytes], place: int, texts: list[str]) -> None:
-    kinds = ("CHAIN", "RETRIEVER", "EMBEDDING", "LLM", "CHAIN", "CHAIN")
-    now = time.time_ns()
-    span = spans.add(  # type: ignore[attr-defined]
-        trace_id=trace_id,
-        span_id=span_ids[place],
-        parent_span_id=b"" if place == 0 else span_ids[0],
-        name=f"step {place}",
-        kind=1,
-        start_time_unix_nano=now + place,
-        end_time_unix_nano=now + 1000 + place,
-    )
-
-    def put(key: str, value: str) -> None:
-        span.attributes.add(key=key).value.string_value = value
-
-    put("openinference.span.kind", kinds[place])
-    put("input.value", f"what about {texts[0][:100]}?")
-    put("output.value", texts[0])
-    if kinds[place] == "RETRIEVER":
-        for index, text in enumerate(texts):
-            put(f"retrieval.documents.{index}.document.content", text)
-    elif kinds[place] == "LLM":
-        put("llm.model_name", "bench-model")
-        put("llm.input_messages.0.message.role", "user")
-        put("llm.input_messages.0.message.content", texts[1] + texts[2])
-        put("llm.output_messages.0.message.role", "assistant")
-        put("llm.output_messages.0.message.content", texts[0])
-    else:
-        put("metadata", texts[1] + texts[2])
-
-
-async def _post_all(port: int, bodies: list[bytes], *, compressed: bool) -> None:
+async def _post(port: int, bodies: Sequence[bytes], *, content_type: str, compressed: bool) -> None:
     queue = list(reversed(bodies))
     encoding = "Content-Encoding: gzip\r\n" if compressed else ""
 
@@ -133,7 +103,7 @@ async def _post_all(port: int, bodies: list[bytes], *, compressed: bool) -> None
         while queue:
             body = queue.pop()
             head = (
-                f"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n"
+                f"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\n"
                 f"{encoding}Content-Length: {len(body)}\r\n\r\n"
             )
             writer.write(head.encode() + body)
@@ -152,7 +122,7 @@ async def _post_all(port: int, bodies: list[bytes], *, compressed: bool) -> None
     await asyncio.gather(*(connection() for _ in range(_CONNECTIONS)))
 
 
-async def _call_all(port: int, bodies: list[bytes], *, compressed: bool) -> None:
+async def _call(port: int, bodies: Sequence[bytes], *, compressed: bool) -> None:
     queue = list(reversed(bodies))
     compression = grpc.Compression.Gzip if compressed else grpc.Compression.NoCompression
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -172,127 +142,149 @@ async def _call_all(port: int, bodies: list[bytes], *, compressed: bool) -> None
         await asyncio.gather(*(caller() for _ in range(_CONNECTIONS)))
 
 
-def _family(pid: int) -> list[int]:
-    """Return a process and those that it has started."""
-    threads = Path(f"/proc/{pid}/task").glob("*/children")
-    return [pid, *(int(child) for thread in threads for child in thread.read_text().split())]
+def send(row: Row, port: int, bodies: Sequence[bytes]) -> None:
+    """Send all bodies on 16 connections; those that are refused for now are sent again."""
+    compressed = row.transport.endswith("-gzip")
+    if row.server == "grpc":
+        asyncio.run(_call(port, bodies, compressed=compressed))
+    else:
+        content_type = "application/json" if row.server == "json" else "application/x-protobuf"
+        asyncio.run(_post(port, bodies, content_type=content_type, compressed=compressed))
 
 
-def cpu_seconds(pid: int) -> float:
-    """Return the processor time that a process has used. Only Linux."""
-    stats = (Path(f"/proc/{one}/stat").read_text().rsplit(")", 1)[1].split() for one in _family(pid))
-    return sum(int(fields[11]) + int(fields[12]) for fields in stats) / os.sysconf("SC_CLK_TCK")
+def bodies_of(row: Row, traces: int, seed: int) -> list[bytes]:
+    """Return the bodies of the export requests that hold so many traces."""
+    requests = Service(seed).requests(traces, row.batch)
+    encoded = (as_json(one) if row.server == "json" else one.SerializeToString() for one in requests)
+    return [compress(one) if row.transport.endswith("-gzip") and row.server != "grpc" else one for one in encoded]
 
 
-def _megabytes(pid: int, name: str) -> float:
-    found = [re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{one}/status").read_text()) for one in _family(pid)]
-    return sum(int(one[1]) for one in found if one) / 1024
+def measure_floor(row: Row, bodies: Sequence[bytes], spans: int) -> float:
+    """Return the microseconds a span of the bare server."""
+    with floor(row.server) as (pid, port):
+        send(row, port, bodies[: max(1, len(bodies) // 10)])
+        before = cpu_seconds(pid)
+        send(row, port, bodies)
+        return (cpu_seconds(pid) - before) / spans * 1e6
 
 
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def measure(
+    row: Row, checkout: Path, bodies: Sequence[bytes], traces: int, *, profiled: bool = False
+) -> tuple[Figures, tuple[Stacks, Stacks]]:
+    """Start a monitor, load it, and read what it cost; with `profiled`, samples until the last answer, and after it."""
+    config = {"sampling": {"traces": row.kept}, **_EVALUATORS[row.evaluators]}
+    share = float(row.kept.rstrip("%")) / 100
+    warm = traces // 10
+    with running(config, checkout=checkout, processes=row.processes) as monitor:
+        send(row, monitor.ports[row.port], bodies_of(row, warm, seed=1))
+        metrics = monitor.ports["metrics"]
+        wait_for(lambda: all_ended(metrics, warm), 300, "the end of the first traces", every=_LOOK_EVERY)
+        time.sleep(1)
+        idle = megabytes(monitor.pid, "VmRSS")
+        first, second = (Profile(monitor.pid) if profiled else nullcontext(NOT_PROFILED) for _ in range(2))
+        with first as receiving:
+            before, began = cpu_of_each(monitor.pid), time.monotonic()
+            send(row, monitor.ports[row.port], bodies)
+            acked = cpu_of_each(monitor.pid)
+        with second as judging:
+            wait_for(lambda: all_ended(metrics, warm + traces), 600, "the end of all traces", every=_LOOK_EVERY)
+            seconds = time.monotonic() - began
+            time.sleep(1)  # the history is written a moment later
+            done = cpu_of_each(monitor.pid)
+        peak = megabytes(monitor.pid, "VmHWM")
+    after = [done[one] - acked.get(one, 0.0) for one in done]
+    kept = traces * share
+    return Figures(
+        (sum(acked.values()) - sum(before.values())) / traces / SPANS_IN_TRACE * 1e6,
+        sum(after) / kept * 1e3,
+        max(after) / kept * 1e3,
+        kept / seconds,
+        idle,
+        peak,
+    ), (receiving.stacks, judging.stacks)
 
 
-def get(port: int, path: str) -> str:
-    """Return what the monitor's own port says. Raises `OSError`."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-        text: str = answer.read().decode()
-        return text
+def spread(values: Sequence[float], digits: int = 1) -> str:
+    """Return the median of some figures with the lowest and the highest."""
+    middle = statistics.median(values)
+    return f"{middle:,.{digits}f} ({min(values):,.{digits}f} to {max(values):,.{digits}f})"
 
 
-def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    """Wait until a condition holds. Raises `SystemExit` after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            if condition():
-                return
-        except OSError:
-            pass
-        time.sleep(0.1)
-    raise SystemExit(f"{what} did not come about within {seconds:g} s")
+def _rows(options: argparse.Namespace) -> Iterator[Row]:
+    lists = (options.transports, options.batches, options.kept, options.evaluators, options.processes)
+    for transport, batch, kept, evaluators, processes in itertools.product(*(one.split(",") for one in lists)):
+        yield Row(transport, int(batch), kept, evaluators, int(processes))
 
 
-def workers(port: int) -> int:
-    """Return how many workers of a monitor are ready."""
-    return int(float(get(port, "/metrics").partition("\nragmonitor_workers ")[2].partition("\n")[0]))
-
-
-def pending(port: int) -> float:
-    """Return how many traces a monitor has received and not ended."""
-    return sum(
-        float(line.rsplit(" ", 1)[1])
-        for line in get(port, "/metrics").splitlines()
-        if line.startswith("ragmonitor_traces_pending{")
-    )
-
-
-def measure(row: Row, spans: int) -> Figures:
-    """Start a monitor, load it, and read what it cost."""
-    ports = {"http": free_port(), "grpc": free_port(), "metrics": free_port()}
-    bodies = _bodies(row.batch, spans, compressed=row.compressed and row.transport == "HTTP")
-    sent = len(bodies) * row.batch
-    with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder, "bench.yaml")
-        config.write_text(
-            f"sources:\n- {{type: otlp_http, port: {ports['http']}}}\n- {{type: otlp_grpc, port: {ports['grpc']}}}\n"
-            f"sinks: [{{type: prometheus, port: {ports['metrics']}}}]\nsampling: {{traces: {row.rate}}}\n"
-            f"storage: {{path: {folder}/state}}\nlog: {{level: ERROR}}\nscoring: {{processes: {row.processes}}}\n"
-        )
-        monitor = subprocess.Popen([sys.executable, "-m", "monitor", "run", "-c", str(config)])
-        try:
-            wait_for(lambda: get(ports["metrics"], "/-/ready") == "ready\n", 30, "readiness")
-            wait_for(lambda: workers(ports["metrics"]) == row.processes, 60, "the workers")
-            time.sleep(0.5)
-            idle, before = _megabytes(monitor.pid, "VmRSS"), cpu_seconds(monitor.pid)
-            started = time.monotonic()
-            send: Callable[..., Awaitable[None]] = _post_all if row.transport == "HTTP" else _call_all
-            port = ports["http" if row.transport == "HTTP" else "grpc"]
-            asyncio.run(_in_loop(send(port, bodies, compressed=row.compressed)))
-            seconds, acked = time.monotonic() - started, cpu_seconds(monitor.pid) - before
-            wait_for(lambda: pending(ports["metrics"]) == 0, 300, "the end of all pending traces")
-            done, whole = cpu_seconds(monitor.pid) - before, time.monotonic() - started
-            peak = _megabytes(monitor.pid, "VmHWM")
-        finally:
-            monitor.terminate()
-            monitor.wait(15)
-    return Figures(acked / sent * 1e6, done / sent * 1e6, idle, peak, sent / seconds, sent / whole)
-
-
-async def _in_loop(work: Awaitable[None]) -> None:
-    await work
+def _options() -> argparse.Namespace:
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--quick", action="store_true", help="one row, three runs")
+    ask.add_argument("--transports", default="http,http-gzip,grpc,grpc-gzip,json,json-gzip")
+    ask.add_argument("--batches", default="1,64,512", help="spans of a request")
+    ask.add_argument("--kept", default="10%", help="values of sampling.traces")
+    ask.add_argument("--evaluators", default="overlap", help="overlap, local (six of them, with redaction), or both")
+    ask.add_argument("--processes", default="1", help="values of scoring.processes")
+    ask.add_argument("--traces", type=int, default=4000, help="traces of a run; fewer where all are kept")
+    ask.add_argument("--runs", type=int, default=5)
+    ask.add_argument("--against", type=Path, action="append", default=[], help="another checkout, measured in turns")
+    ask.add_argument("--profile", action="store_true", help="print the share of each step")
+    options = ask.parse_args()
+    if options.quick:
+        options.transports, options.batches, options.runs = "http-gzip", "64", 3
+    return options
 
 
 def main() -> None:
-    """Print the table."""
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--quick", action="store_true", help="only batches of 64")
-    ask.add_argument("--spans", type=int, default=40_000, help="spans sent for a row (batches of 1: a fifth of it)")
-    ask.add_argument("--processes", default="1", help="values of scoring.processes to compare, such as 0,1,2")
-    options = ask.parse_args()
+    """Print the tables."""
+    options = _options()
+    checkouts = {"this": HERE, **{one.name: one.resolve() for one in options.against}}
+    load = os.getloadavg()[0]
     table = Table(
-        *("transport", "encoding", "spans a request", "kept", "workers"),
-        title="CPU microseconds a span, by the monitor and its workers",
+        *("transport", "spans a request", "kept", "evaluators", "workers", "checkout"),
+        title=f"processor time, median (lowest to highest) of {options.runs} runs; {os.cpu_count()} cores, load"
+        f" {load:.1f} before",
     )
-    for name in ("to the ack", "all done", "idle MB", "peak MB", "spans/s offered", "spans/s done"):
+    columns = "floor, us a span", "to the ack, us a span", "x floor", "a kept trace, ms", "of it the busiest process"
+    for name in (*columns, "kept traces a second", "MB idle, peak"):
         table.add_column(name, justify="right")
-    console = Console(width=140)
-    batches = (64,) if options.quick else (1, 64, 512)
-    each = itertools.product(("10%", "100%"), ("HTTP", "gRPC"), (True, False), batches, options.processes.split(","))
-    for rate, transport, compressed, batch, processes in each:
-        row = Row(transport, compressed, batch, rate, int(processes))
-        got = measure(row, options.spans // 5 if batch == 1 else options.spans)
-        table.add_row(
-            transport, "gzip" if compressed else "plain", str(batch), rate, processes,
-            f"{got.to_the_ack:.1f}", f"{got.all_done:.1f}", f"{got.idle_mb:.0f}", f"{got.peak_mb:.0f}",
-            f"{got.spans_per_second:,.0f}", f"{got.done_per_second:,.0f}",
-        )  # fmt: skip
-        console.print(f"{row}: {got}", style="dim")
+    console, profiles = Console(width=190), []
+    for row in _rows(options):
+        traces = max(100, round(options.traces * min(1.0, 0.2 / (float(row.kept.rstrip("%")) / 100))))
+        traces = traces // 4 if row.batch == 1 else traces
+        floors: list[float] = []
+        found: dict[str, list[Figures]] = {name: [] for name in checkouts}
+        for run in range(options.runs):
+            bodies = bodies_of(row, traces, seed=7 + run)
+            floors.append(measure_floor(row, bodies, traces * SPANS_IN_TRACE))
+            for name, checkout in checkouts.items():
+                found[name].append(measure(row, checkout, bodies, traces)[0])
+                console.print(f"{row} {name}: {found[name][-1]}", style="dim")
+        for name, figures in found.items():
+            acks, kept = [one.to_the_ack for one in figures], [one.kept_ms for one in figures]
+            table.add_row(
+                *(row.transport, str(row.batch), row.kept, row.evaluators, str(row.processes), name),
+                *(spread(floors), spread(acks), f"{statistics.median(acks) / statistics.median(floors):.1f}"),
+                *(spread(kept, 2), f"{statistics.median(one.busiest_ms for one in figures):.2f}"),
+                f"{statistics.median(one.kept_per_second for one in figures):,.0f}",
+                f"{statistics.median(one.idle_mb for one in figures):.0f},"
+                f" {statistics.median(one.peak_mb for one in figures):.0f}",
+            )
+        if options.profile:
+            bodies = bodies_of(row, 4 * traces, seed=7)
+            for name, checkout in checkouts.items():
+                receiving, judging = measure(row, checkout, bodies, 4 * traces, profiled=True)[1]
+                profiles.append((f"to the ack, {name}: {' '.join(map(str, row))}", receiving))
+                profiles.append((f"a kept trace, {name}: {' '.join(map(str, row))}", judging))
     console.print(table)
+    for title, stacks in profiles:
+        console.print(_profile_table(title, stacks))
+
+
+def _profile_table(title: str, stacks: Stacks) -> Table:
+    table = Table("step", "monitor", "worker", title=f"share of each step {title}; {stacks.total():,} samples")
+    for step, (monitor, worker) in shares(stacks):
+        table.add_row(step, f"{monitor:.1%}", f"{worker:.1%}")
+    return table
 
 
 if __name__ == "__main__":

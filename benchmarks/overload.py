@@ -34,7 +34,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.ingest import _bodies, free_port, get, wait_for
+from benchmarks.running import free_port, get, wait_for
+from benchmarks.traffic import Service
 from monitor.quantities import parse_size
 from tests.support.monitor import assert_balanced
 from tests.support.otlp import length_delimited
@@ -71,7 +72,7 @@ class Exports:
     """Export requests without end, each with trace ids of its own."""
 
     def __init__(self) -> None:
-        (self._body,) = _bodies(_SPANS, _SPANS, compressed=False)
+        self._body = next(Service().requests(_TRACES, _SPANS)).SerializeToString()
         self._ids = sorted(set(re.findall(rb"\x0a\x10(.{16})\x12\x08", self._body, re.DOTALL)))
         if len(self._ids) != _TRACES:
             raise RuntimeError("the request is not as it was thought to be")

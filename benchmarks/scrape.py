@@ -24,7 +24,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.ingest import free_port, get, pending, wait_for
+from benchmarks.running import free_port, get, pending, wait_for
 
 _SCRAPES = 20
 _ACCEPT = "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3"

@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.ingest import cpu_seconds, free_port
+from benchmarks.running import cpu_seconds, free_port
 
 _LONGEST = 20.0
 
