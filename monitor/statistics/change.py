@@ -130,10 +130,20 @@ def change(now: Sums, base: Sums, spread: float) -> RateChange | None:
     ratio = rate / base_rate
     if now.defect_weight <= 0:
         return RateChange(rate, base_rate, ratio, None, now)
-    b1 = now.defect_session_squares / now.defect_weight**2 / 9
-    b2 = ((base.defect_weight_squares + pseudo**2) / defects**2 + spread * (1 + 1 / BASELINE_DAYS)) / 9
-    x = (ratio / MARGIN) ** (1 / 3)
-    return RateChange(rate, base_rate, ratio, ((1 - b1) * x - (1 - b2)) / math.sqrt(b1 * x * x + b2), now)
+    of_now = now.defect_session_squares / now.defect_weight**2
+    of_base = (base.defect_weight_squares + pseudo**2) / defects**2 + spread * (1 + 1 / BASELINE_DAYS)
+    return RateChange(rate, base_rate, ratio, gamma_ratio_z(ratio / MARGIN, of_now, of_base), now)
+
+
+def gamma_ratio_z(ratio: float, first: float, second: float, of_limit: float = 0.0) -> float:
+    """Return how far the ratio of two gamma variables is above 1, in standard deviations.
+
+    `first` and `second` are their relative variances: 1 / count for a count. `of_limit` is that of the 1 itself, where
+    it is an estimate.
+    """
+    b1, b2 = first / 9, second / 9
+    x = math.cbrt(ratio)
+    return ((1 - b1) * x - (1 - b2)) / math.sqrt(b1 * x * x + b2 + of_limit / 9)
 
 
 def fired(changes: Mapping[float, RateChange], family: Mapping[float, float]) -> tuple[float, ...]:
