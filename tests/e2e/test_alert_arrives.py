@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from monitor.cli.main import app
 from tests.support.llm import Asked, LLMServer, Reply, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
-from tests.support.prometheus import alertmanager, get_json, prometheus, webhook
+from tests.support.prometheus import Webhook, alertmanager, get_json, prometheus, webhook
 from tests.support.service import BAD, GOOD, RagService
 from tests.support.tools import wait_until
 
@@ -112,8 +112,13 @@ def test_the_alert_follows_a_defect_rate_up_and_down_through_prometheus_and_in_p
                 service.close()
             assert monitor.terminate(12) == 0
         for manager_url in (by_rules, in_process):
-            told = [body for body in hook.bodies if body["externalURL"].endswith(manager_url.rpartition(":")[2])]
-            assert [body["status"] for body in told][-1] == "resolved"
+            wait_until(lambda at=manager_url: told(hook, at)[-1] == "resolved", 20, f"the last of {manager_url}")
+
+
+def told(hook: Webhook, manager_url: str) -> list[str]:
+    """Return the status of each notification that an Alertmanager has sent."""
+    port = manager_url.rpartition(":")[2]
+    return [body["status"] for body in list(hook.bodies) if body["externalURL"].endswith(port)]
 
 
 def send(service: RagService, monitor: MonitorProcess, answers: list[str]) -> None:

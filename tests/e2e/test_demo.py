@@ -25,10 +25,14 @@ def test_the_demo_shows_the_alert_with_an_answer_and_why_and_ends_cleanly_on_ctr
         with urllib.request.urlopen(address, timeout=60) as metrics:
             assert b'ragmonitor_evaluations_total{app="acme-support"' in metrics.read()
         (page,) = re.findall(r"page: (http\S+)", "".join(said))
-        with urllib.request.urlopen(page, timeout=60) as shown:
-            text = shown.read().decode()
-            assert "acme-support" in text
-            assert "<mark" in text, "the worst answers are there, with their texts"
+
+        def shows_the_worst_answers() -> bool:
+            """With their texts, which are stored a moment after they are counted."""
+            with urllib.request.urlopen(page, timeout=60) as shown:
+                text = shown.read().decode()
+            return "acme-support" in text and "<mark" in text
+
+        wait_until(shows_the_worst_answers, 20, "the worst answers on the page")
         wait_until(lambda: "worst:" in "".join(said), 10, "the worst answer")
         demo.send_signal(signal.SIGINT)
         assert demo.wait(60) == 0

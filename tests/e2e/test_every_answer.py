@@ -195,8 +195,13 @@ def test_documents_whose_texts_are_not_recorded_raise_the_alert_on_the_instrumen
             assert names(monitor) == {"RagContextNotRecorded"}
             (found,) = alerts(monitor)
             assert "`rag-monitor coverage`" in found["description"]
-            why = command("why", "row-1", "-c", str(tmp_path / "config.yaml"), "-e", "overlap_groundedness")
-            assert "the texts of the retrieved documents" in why.output.replace("\n", " ")
+
+            def why_of_row() -> str:
+                said = command("why", "row-1", "-c", str(tmp_path / "config.yaml"), "-e", "overlap_groundedness").output
+                return " ".join(said.split())
+
+            missing = "the texts of the retrieved documents"
+            wait_until(lambda: missing in why_of_row(), 30, "the row in the request log")
             trace_id = "5e" * 16
             search = span(trace_id, 2, {"openinference.span.kind": "RETRIEVER", "input.value": "refunds"}, parent=1)
             asked = {"input.value": "Can I get my money back?", "output.value": GOOD}

@@ -23,7 +23,13 @@ def test_the_first_alert_arrives_as_the_page_says(tmp_path: Path) -> None:
             events = [json.loads(line) for line in monitor.log.read_text().splitlines() if line.startswith("{")]
             return [one for one in events if one.get("event") == "alert_firing"]
 
-        wait_until(fired, 30, "the alert")
+        def severities() -> list[str]:
+            """Of the alerts on all forty: when the first was logged, some may have been under way."""
+            alerts = json.loads(monitor.get("/api/v1/alerts"))["alerts"]
+            of_all = [one for one in alerts if "at least 83.9 %, 40 scored" in one["description"]]
+            return [one["severity"] for one in of_all if one["status"] == "firing"]
+
+        wait_until(fired, 30, "the alert in the log")
         alert = fired()[0]
-        assert (alert["alertname"], alert["app"], alert["severity"]) == ("RagDefectRateHigh", "support-bot", "critical")
-        assert "at least 83.9 %, 40 scored" in alert["message"]
+        assert (alert["alertname"], alert["app"]) == ("RagDefectRateHigh", "support-bot")
+        wait_until(lambda: severities() == ["critical"], 60, "all forty in the alert")

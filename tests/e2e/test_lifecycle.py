@@ -85,16 +85,16 @@ def test_a_restart_with_another_version_begins_its_series_at_zero_and_leaves_non
 
 
 def test_sigterm_loses_nothing_and_nothing_is_judged_twice(tmp_path):
-    asked = set()
-    monitor = MonitorProcess(tmp_path, {"assembly": {"grace_period": "1s"}}).start()
+    rows = [{"id": f"row-{n}", "question": "Money back?", "contexts": [GOOD], "response": GOOD} for n in range(20)]
+    monitor = MonitorProcess(tmp_path, {"assembly": {"grace_period": "10m", "idle_timeout": "10m"}}).start()
+    assert monitor.post(json.dumps(rows).encode(), "/v1/cases", "application/json") == 200
+    monitor.wait_for_total(20, "ragmonitor_requests_total", outcome="evaluated")
     service = RagService.over_http(monitor.http)
-    asked |= {service.ask() for _ in range(20)}
-    service.flush()
-    wait_until(lambda: monitor.total("ragmonitor_requests_total", outcome="evaluated") == 20, 20, "the first verdicts")
-    asked |= {service.ask() for _ in range(20)}
+    asked = {one["id"] for one in rows} | {service.ask() for _ in range(20)}
     service.flush()
     assert monitor.terminate(10) == 0  # these twenty are still open: too early to be complete
     service.close()
+    monitor.config["assembly"] = {"grace_period": "300ms", "idle_timeout": "2s"}
     with monitor:
         wait_until(lambda: all_ended(monitor, 20), 20, "the end of what was left over")
         assert monitor.total("ragmonitor_requests_total", outcome="evaluated") == 20

@@ -60,6 +60,7 @@ def test_correct_answers_in_another_language_and_correct_refusals_raise_no_alert
         ask(monitor, "german", GERMAN * 6)
         ask(monitor, "careful", [GOOD] * 60 + REFUSALS * 5)
         ask(monitor, "broken", [BAD] * 60)
+        monitor.wait_for_total(220, "ragmonitor_requests_total", outcome="evaluated")
         # The third app is the proof that alerts have been looked at since.
         wait_until(lambda: ("broken", "RagDefectRateHigh", "critical") in alerts(monitor), 60, "the justified alert")
         assert {app for app, _, _ in alerts(monitor)} == {"broken"}
@@ -77,7 +78,8 @@ def test_correct_answers_in_another_language_and_correct_refusals_raise_no_alert
         assert "overlap_groundedness skipped 100 % of german's answers since start" in shown
         assert "overlap_groundedness skipped 40 % of careful's answers since start" in shown
         asked = ("why", "-e", "overlap_groundedness", "--app", "german", "--url", url)
-        assert "the answer (or the question) is in another language than the documents" in command(*asked).stdout
+        said = "the answer (or the question) is in another language than the documents"
+        wait_until(lambda: said in command(*asked).stdout, 30, "the requests in the request log")
 
 
 def test_a_claim_that_the_answer_does_not_make_counts_for_nothing_and_is_counted(tmp_path: Path) -> None:

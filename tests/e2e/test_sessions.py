@@ -38,7 +38,7 @@ def send(monitor: MonitorProcess, app: str, *, in_sessions: bool) -> None:
         for number in range(100)
     ]
     assert monitor.post(json.dumps(rows).encode(), "/v1/cases", "application/json") == 200
-    wait_until(lambda: monitor.total("ragmonitor_evaluations_total", app=app) == len(rows), 60, f"the scores of {app}")
+    monitor.wait_for_total(len(rows), "ragmonitor_requests_total", app=app, outcome="evaluated")
 
 
 def scraped(monitor: MonitorProcess, app: str, family: str = "ragmonitor_evaluation", **labels: str) -> Sums:

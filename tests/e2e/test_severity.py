@@ -165,7 +165,7 @@ def test_a_severe_case_that_a_second_judgement_confirms_pages_and_one_that_it_re
             assert "rag-monitor why severe-" in text
             assert "%" not in text
             assert paged["rate"] is paged["lower"] is paged["threshold"] is None
-            assert monitor.total("ragmonitor_severe_confirmed_total") == 1  # two cases of one session
+            monitor.wait_for_total(1, "ragmonitor_severe_confirmed_total")  # two cases of one session
             assert monitor.total("ragmonitor_severe_verdicts_total", outcome="confirmed") == 2
             assert_both_judgements_are_shown(monitor, "refuted-0", "not severe", 0)
             assert_both_judgements_are_shown(monitor, "severe-0", "severe again", 6)

@@ -194,7 +194,8 @@ def test_of_two_judges_the_one_that_is_not_refused_goes_on(tmp_path, llm):
         found = until_it_is(monitor, "paused", "groundedness")
         assert "judges.second.api_key" in found["remedy"]
         wait_until(lambda: monitor.total("ragmonitor_evaluations_total", evaluator="relevance") == 10, 30, "verdicts")
-        assert until_it_is(monitor, "ok")["why"].startswith("It scored 10")
+        until_it_is(monitor, "ok")
+        wait_until(lambda: standing(monitor)["why"].startswith("It scored 10"), 20, "all ten in the state")
         assert monitor.total("ragmonitor_unscored_total", evaluator="relevance") == 0
 
 
@@ -208,7 +209,7 @@ def test_a_spent_budget_is_overloaded_and_a_failing_provider_an_error(tmp_path, 
     with monitored(tmp_path / "other", llm, judge=judge(llm, api_key="none", max_attempts=1)) as monitor:
         ask(monitor, 0, 6)
         found = until_it_is(monitor, "error")
-        assert "6 of 6 evaluations" in found["why"]
+        wait_until(lambda: "6 of 6 evaluations" in standing(monitor)["why"], 20, "all six in the state")
         assert "provider's status" in found["remedy"]
 
 

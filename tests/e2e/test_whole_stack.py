@@ -86,14 +86,14 @@ def test_a_worse_service_raises_the_alert_and_a_better_one_ends_it(tmp_path: Pat
 
         wait_until(lambda: all(judged(one) >= 10 for one in monitors), 60, "verdicts in both monitors")
         assert told(manager) == {}
-        assert rate(server) == 0
+        wait_until(lambda: rate(server) == 0, 30, "a rate in Prometheus")
 
         service.hallucinate(0.8)
         wait_until(lambda: told(manager).get("critical"), 90, "the critical alert")
         alert = told(manager)["critical"]
         assert (alert["labels"]["app"], alert["labels"]["evaluator"]) == ("sample-service", "groundedness")
         assert "of the answers from sample-service" in alert["annotations"]["description"]
-        assert 0.3 < rate(server) < 1
+        wait_until(lambda: 0.3 < rate(server) < 1, 30, "the rate in Prometheus")
 
         service.hallucinate(0)
         wait_until(lambda: not told(manager), 120, "the end of the alert")

@@ -81,6 +81,10 @@ class MonitorProcess:
     def total(self, name: str, **labels: str) -> float:
         return sum(value for at, value in self.samples()[name] if labels.items() <= at.items())
 
+    def wait_for_total(self, number: float, name: str, **labels: str) -> None:
+        """Wait until the samples `name` with these labels add up to `number`: a scrape may be a second old."""
+        wait_until(lambda: self.total(name, **labels) == number, 30, f"{number:g} of {name} {labels or ''}")
+
     def post(
         self, body: bytes, path: str = "/v1/traces", kind: str = "application/x-protobuf", *, gzipped: bool = False
     ) -> int:

@@ -26,11 +26,11 @@ class RagService:
 
     @classmethod
     def over_http(cls, port: int, name: str = "shop") -> RagService:
-        return cls(HttpExporter(f"http://127.0.0.1:{port}/v1/traces"), name)
+        return cls(HttpExporter(f"http://127.0.0.1:{port}/v1/traces", timeout=60), name)
 
     @classmethod
     def over_grpc(cls, port: int, name: str = "shop") -> RagService:
-        return cls(GrpcExporter(f"127.0.0.1:{port}", insecure=True), name)
+        return cls(GrpcExporter(f"127.0.0.1:{port}", insecure=True, timeout=60), name)
 
     def ask(
         self, question: str = "Can I get my money back?", answer: str = GOOD, found: Sequence[str] | None = (CONTEXT,)
@@ -66,7 +66,7 @@ class RagService:
                 retriever.set_attribute(f"retrieval.documents.{at}.document.id", "refunds")
 
     def flush(self) -> None:
-        assert self.processor.force_flush(20_000)
+        assert self.processor.force_flush(120_000)
 
     def close(self) -> None:
         self.provider.shutdown()
