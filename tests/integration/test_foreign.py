@@ -108,12 +108,8 @@ def test_feedback_is_counted_once_however_often_it_is_sent(local: MonitorProcess
     labels = {"app": "shop", "evaluator": "user_feedback", "version": "feedback"}
     assert local.total("ragmonitor_evaluations_total", **labels) == 1
     assert local.total("ragmonitor_evaluation_weight_total", **labels, defect="true") == 1
-    assert (
-        local.total(
-            "ragmonitor_feedback_agreement_total", evaluator="overlap_groundedness", judge="passed", user="down"
-        )
-        == 1
-    )
+    agreed = {"evaluator": "overlap_groundedness", "judge": "passed", "user": "down"}
+    local.wait_for_total(1, "ragmonitor_feedback_agreement_total", **agreed)
     assert local.total("ragmonitor_feedback_agreement_total") == 1
     wait_until(lambda: "That is out of date." in local.get(f"/case/{trace_id}"), 20, "the comment on the page")
 

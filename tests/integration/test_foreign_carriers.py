@@ -69,9 +69,9 @@ def test_a_verdict_on_a_linked_carrier_is_on_the_request_that_it_links_to(local:
     assert local.total("ragmonitor_evaluations_total", **labels) == 1
     assert local.total("ragmonitor_evaluation_weight_total", **labels) == 1
     agreed = {"app": "shop", "evaluator": "overlap_groundedness", "judge": "passed", "user": "down"}
-    assert local.total("ragmonitor_feedback_agreement_total", **agreed) == 1
+    local.wait_for_total(1, "ragmonitor_feedback_agreement_total", **agreed)
     assert local.total("ragmonitor_feedback_agreement_total") == 1
-    assert "That is out of date." in local.get(f"/case/{trace_id}")
+    wait_until(lambda: "That is out of date." in local.get(f"/case/{trace_id}"), 20, "the comment on the page")
     ended(local, 1)
     assert local.total("ragmonitor_traces_total", app="reviews") == 1
     assert_balanced(local.samples())
@@ -128,7 +128,7 @@ def test_a_verdict_on_a_span_that_comes_late_is_read_and_the_span_stays_late(loc
     assert local.total("ragmonitor_evaluations_total", app="shop", evaluator="tone", defect="true") == 1
     assert local.total("ragmonitor_spans_total", outcome="late") == 1
     assert local.total("ragmonitor_traces_total") == 1
-    assert "tone" in local.get(f"/case/{trace_id}")
+    wait_until(lambda: "tone" in local.get(f"/case/{trace_id}"), 20, "the verdict on the page")
     assert_balanced(local.samples())
 
 
@@ -162,7 +162,7 @@ def test_what_others_say_is_explained_counted_and_shown_beside_ours(local: Monit
     wait_until(
         lambda: "2 scores arrived, 1 of them defects" in why(local, "-e", "user_feedback")["conclusion"], 20, "it"
     )
-    assert "OpenInference" in why(local, "-e", "tone")["conclusion"]
+    wait_until(lambda: "OpenInference" in why(local, "-e", "tone")["conclusion"], 20, "what is said of tone")
     assert why(local, "-e", "tone", "--app", "nobody")["cause"] == "not_asked"
     assert "no evaluator named nobody" in why(local, "-e", "nobody")["conclusion"]
     assert "is not an evaluator of this monitor" in why(local, "f" * 32, "-e", "user_feedback")["conclusion"]

@@ -34,7 +34,7 @@ def swept():
 def messages(broker, topic, count, **options):
     """The first `count` messages of all partitions."""
     client = {"bootstrap_servers": broker.address, **options}
-    consumer = KafkaConsumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=10_000, **client)
+    consumer = KafkaConsumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=60_000, **client)
     try:
         return [message for _, message in zip(range(count), consumer, strict=False)]
     finally:
@@ -80,7 +80,7 @@ def test_committed_offsets_are_told_by_group(kafka):
         bootstrap_servers=kafka.address,
         group_id="g",
         auto_offset_reset="earliest",
-        consumer_timeout_ms=10_000,
+        consumer_timeout_ms=60_000,
     )
     for _ in zip(range(20), consumer, strict=False):
         pass
@@ -109,13 +109,13 @@ def test_a_suspended_broker_answers_again_when_it_is_resumed(tmp_path):
     with Broker(tmp_path / "kafka") as broker:
         broker.create_topics("t")
         producer = KafkaProducer(bootstrap_servers=broker.address)
-        producer.send("t", b"before").get(10)
+        producer.send("t", b"before").get(60)
         broker.suspend()
         future = producer.send("t", b"meanwhile")
         with pytest.raises(KafkaTimeoutError):
             future.get(1)
         broker.resume()
-        future.get(20)
+        future.get(60)
         producer.close()
         assert sum(broker.end_offsets("t").values()) == 2
 
@@ -159,7 +159,7 @@ def test_the_secure_listener_takes_the_password_over_tls(secured, mechanism):
         "ssl_cafile": str(authority.ca),
     }
     producer = KafkaProducer(**options, sasl_plain_password=PASSWORD)
-    assert producer.send("t", b"x").get(10).offset >= 0
+    assert producer.send("t", b"x").get(60).offset >= 0
     producer.close()
     with pytest.raises(KafkaError):
         KafkaProducer(**options, sasl_plain_password="wrong", bootstrap_timeout_ms=3000)

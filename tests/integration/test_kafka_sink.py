@@ -67,7 +67,7 @@ def read(broker: Broker, topic: str, expected: int, seconds: float = 20.0) -> li
         consumer.assign(partitions)
         consumer.seek_to_beginning()
         found: list[Any] = []
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds * PATIENCE
         while len(found) < expected and time.monotonic() < deadline:
             for records in consumer.poll(timeout_ms=200).values():
                 found += records

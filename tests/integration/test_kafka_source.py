@@ -304,7 +304,7 @@ async def test_a_message_of_which_all_is_invalid_is_kept_and_so_is_one_that_brin
 async def test_a_batch_whose_checksum_fails_is_stepped_over_as_a_whole_and_noted(broker: Broker, topic: str) -> None:
     before = broker.end_offsets(LETTERS)[0]
     for batch in ((1, 2, 3), (11, 12, 13, 14, 15), (21, 22)):
-        produce_traces(broker, topic, batch, partition=0, linger_ms=50)
+        produce_traces(broker, topic, batch, partition=0, linger_ms=30_000)
     produce_traces(broker, topic, range(31, 34), partition=1)
     broker.stop()
     segment = broker.segment(topic)
@@ -327,7 +327,7 @@ async def test_batches_with_a_right_checksum_that_no_one_can_read_are_told_apart
     """One with a compression that is not installed, one whose records are nonsense, a good one between them."""
     before = broker.end_offsets(LETTERS)[0]
     for first in (1, 11, 21, 31):
-        produce_traces(broker, topic, range(first, first + 4), partition=0, linger_ms=50)
+        produce_traces(broker, topic, range(first, first + 4), partition=0, linger_ms=30_000)
     broker.stop()
     path = broker.segment(topic)
     segment = bytearray(path.read_bytes())
@@ -352,7 +352,7 @@ async def test_batches_with_a_right_checksum_that_no_one_can_read_are_told_apart
 
 
 async def test_a_damaged_batch_at_the_end_of_a_topic_holds_nothing_up(broker: Broker, topic: str) -> None:
-    produce_traces(broker, topic, (1, 2), partition=0, linger_ms=50)
+    produce_traces(broker, topic, (1, 2), partition=0, linger_ms=30_000)
     broker.stop()
     segment = broker.segment(topic)
     segment.write_bytes(segment.read_bytes().replace(key(2), b"x" * 32))
@@ -407,7 +407,7 @@ async def test_an_outage_of_ten_seconds_is_said_once_and_loses_nothing(broker: B
         await anyio.to_thread.run_sync(broker.stop)
         metrics, events = running.runtime.metrics, "ragmonitor_events_total"
         await anyio.sleep(10)
-        assert total(metrics, events, event="kafka_unreachable") == 1
+        await until(lambda: total(metrics, events, event="kafka_unreachable") == 1, "the event")
         await anyio.to_thread.run_sync(broker.start)
         produce_traces(broker, topic, range(51, 101))
         await until(lambda: set(intake.traces) == set(range(1, 101)), "all messages", 60)
@@ -539,7 +539,8 @@ async def test_a_killed_monitor_whose_disk_is_gone_loses_no_trace(broker: Broker
                 folder,
                 {
                     "sources": [{"type": "kafka", "brokers": broker.address, **options(topic, session_timeout="6s")}],
-                    "assembly": {"grace_period": "1s", "idle_timeout": "2s"},
+                    # The first one is killed before any of the second half is complete.
+                    "assembly": {"grace_period": "6s" if number == 1 else "1s", "idle_timeout": "8s"},
                 },
             )
         )

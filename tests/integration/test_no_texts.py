@@ -58,7 +58,7 @@ def test_neither_a_verdict_nor_what_was_missed_leaves_a_word(tmp_path: Path) -> 
         with MonitorProcess(tmp_path, config) as monitor:
             for number in range(3):
                 assert monitor.post(row(f"row-{number}"), "/v1/cases", "application/json") == 200
-                wait_until(lambda: monitor.total("ragmonitor_traces_pending") == 0, 30, "its end")
+                monitor.wait_for_total(number + 1, "ragmonitor_traces_total")
             assert assert_balanced(monitor.samples()) == 3
             assert monitor.total("ragmonitor_evaluations_total", evaluator="relevance") == 1
             wait_until(lambda: not any(CANARY.encode() in content for _, content in told(state)), 10, "the spool's end")

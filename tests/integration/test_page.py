@@ -29,7 +29,7 @@ def monitor(tmp_path_factory):
         running.good = service.ask(answer=GOOD)
         service.flush()
         service.close()
-        wait_until(lambda: running.total("ragmonitor_evaluations_total") == 21, 30, "21 verdicts")
+        running.wait_for_total(21, "ragmonitor_requests_total", outcome="evaluated")
         yield running
 
 

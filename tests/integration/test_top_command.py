@@ -36,12 +36,12 @@ def monitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitorProcess
 
 
 def ask(monitor: MonitorProcess, number: int) -> None:
-    before = monitor.total("ragmonitor_evaluations_total")
+    before = monitor.total("ragmonitor_requests_total", outcome="evaluated")
     service = RagService.over_http(monitor.http)
     for one in range(number):
         service.ask(f"Can I get my money back after {one} days?", GOOD if one % 3 else BAD)
     service.close()
-    wait_until(lambda: monitor.total("ragmonitor_evaluations_total") == before + number, 30, "the verdicts")
+    monitor.wait_for_total(before + number, "ragmonitor_requests_total", outcome="evaluated")
 
 
 def url(monitor: MonitorProcess) -> str:
@@ -128,6 +128,7 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_lines(monitor: MonitorProce
 
 
 def test_into_a_pipe_there_is_a_line_for_each_change(monitor: MonitorProcess) -> None:
+    wait_until(lambda: "firing" in monitor.get("/api/v1/alerts"), 30, "the alert, after which nothing changes")
     running = start("top", "--interval", "0.5", "--url", url(monitor))
     assert running.stdout is not None
     lines = [running.stdout.readline() for _ in range(2)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -72,7 +73,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitorProcess]:
     folder = tmp_path_factory.mktemp("local")
     config = {
         "sampling": {"traces": 0.5},
-        "assembly": {"grace_period": "300ms", "idle_timeout": "3s", "max_trace_spans": 20},
+        "assembly": {"grace_period": "300ms", "idle_timeout": "6s", "max_trace_spans": 20},
         "traffic": {
             "drop": [{"attribute": "tenant", "matches": "internal-*"}],
             "rates": {"synthetic": 0.0001},
@@ -307,7 +308,9 @@ def waiting(monitor: MonitorProcess) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def judging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitorProcess]:
     """A monitor with judges that go wrong, each in its own way, after two requests one after the other."""
-    impatient = [status(429, retry_after=0.1), replace(status(429, retry_after=0.1), delay=5.0)]  # the last comes first
+    looked = threading.Event()
+    refused = status(429, retry_after=0.1)
+    impatient = [refused, replace(refused, after=looked)]  # the last comes first
 
     def script(asked: Asked) -> Reply:
         key = asked.headers["authorization"].removeprefix("Bearer ")
@@ -340,6 +343,7 @@ def judging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitorProcess
                 send_rows(monitor, row(one))
                 if number == 1:  # the provider takes seconds to load: until then the cases wait
                     monitor.while_waiting = waiting(monitor)
+                    looked.set()
                 ended(monitor, number)
             yield monitor
 

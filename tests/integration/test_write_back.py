@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ import anyio
 import httpx
 import pytest
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from monitor.clock import SystemClock
 from monitor.errors import InvalidData
@@ -41,17 +42,23 @@ def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def judged_trace(folder: Path, sink: dict[str, Any], exporter: OTLPSpanExporter) -> str:
-    """The id of a trace that a service has sent to both, when the monitor has judged it and written the verdict."""
+def judged_trace(
+    folder: Path, sink: dict[str, Any], exporter: OTLPSpanExporter, stored: Callable[[str], object]
+) -> str:
+    """The id of a trace that a service has sent to both, when the monitor has judged it and written the verdict.
+
+    The monitor gets it when it is `stored` over there.
+    """
     monitor = MonitorProcess(folder, {"evaluators": [{"type": EVALUATOR}], "alerts": []})
     monitor.config["sinks"].append(sink)
     with monitor:
-        service = RagService(exporter)
-        to_the_monitor = OTLPSpanExporter(f"http://127.0.0.1:{monitor.http}/v1/traces")
-        service.provider.add_span_processor(BatchSpanProcessor(to_the_monitor))
+        service, kept = RagService(exporter), InMemorySpanExporter()
+        service.provider.add_span_processor(SimpleSpanProcessor(kept))
         trace = service.ask(answer=BAD)
         service.close()
-        wait_until(lambda: monitor.total("ragmonitor_evaluations_total") == 1, 20, "the verdict")
+        wait_until(lambda: stored(trace), 20, "the trace in the other product")
+        OTLPSpanExporter(f"http://127.0.0.1:{monitor.http}/v1/traces", timeout=60).export(kept.get_finished_spans())
+        monitor.wait_for_total(1, "ragmonitor_sink_results_total", sink=sink["type"], outcome="sent")
         assert monitor.terminate() == 0
         assert "sink_failed" not in monitor.log.read_text()
     return trace
@@ -68,11 +75,16 @@ def deliver(sink: Sink, *results: EvaluationResult) -> None:
 
 def test_a_verdict_is_an_annotation_on_the_span_in_phoenix(phoenix: str, tmp_path: Path) -> None:
     with httpx.Client(base_url=phoenix, trust_env=False) as client:
-        trace = judged_trace(tmp_path, {"type": "phoenix", "url": phoenix}, OTLPSpanExporter(f"{phoenix}/v1/traces"))
+
+        def spans(trace: str) -> list[str]:
+            found = client.get("/v1/projects/default/spans", params={"trace_id": trace})
+            return [one["context"]["span_id"] for one in found.json().get("data", ())]
+
+        exporter = OTLPSpanExporter(f"{phoenix}/v1/traces")
+        trace = judged_trace(tmp_path, {"type": "phoenix", "url": phoenix}, exporter, lambda one: len(spans(one)) == 3)
 
         def annotations() -> list[dict[str, Any]]:
-            spans = client.get("/v1/projects/default/spans", params={"trace_id": trace}).json()["data"]
-            ids = [one["context"]["span_id"] for one in spans]
+            ids = spans(trace)
             found: list[dict[str, Any]] = client.get(
                 "/v1/projects/default/span_annotations", params={"span_ids": ids}
             ).json()["data"]
@@ -108,8 +120,13 @@ def test_a_repeat_changes_nothing_in_phoenix_and_an_unknown_span_is_a_failure(ph
 
 def test_a_verdict_is_an_assessment_of_the_trace_in_mlflow(mlflow: str, tmp_path: Path) -> None:
     exporter = OTLPSpanExporter(f"{mlflow}/v1/traces", headers={"x-mlflow-experiment-id": "0"})
-    trace = judged_trace(tmp_path, {"type": "mlflow", "url": mlflow, "timeout": "20s"}, exporter)
-    answer = httpx.get(f"{mlflow}/api/3.0/mlflow/traces/tr-{trace}", trust_env=False).json()
+
+    def asked(trace: str) -> httpx.Response:
+        return httpx.get(f"{mlflow}/api/3.0/mlflow/traces/tr-{trace}", trust_env=False, timeout=60)
+
+    sink = {"type": "mlflow", "url": mlflow, "timeout": "20s"}
+    trace = judged_trace(tmp_path, sink, exporter, lambda one: asked(one).is_success)
+    answer = asked(trace).json()
     (found,) = answer["trace"]["trace_info"]["assessments"]
     assert found["assessment_name"] == EVALUATOR
     assert found["source"]["source_type"] == "CODE"

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 from tests.support.kafka import Broker
 from tests.support.kafka_traces import UNREADABLE, Sent, break_checksum, in_parts, poison, rag_trace, row
 from tests.support.monitor import MonitorProcess, assert_balanced
-from tests.support.tools import wait_until
+from tests.support.tools import PATIENCE, wait_until
 
 LETTERS = "rag-monitor-dead-letters"
 _MARK = "5c" * 10 + "a7" * 6
@@ -238,9 +238,9 @@ def left(broker: Broker, group: str, topics: Iterable[str]) -> dict[tuple[str, i
 
 def wait_for_all(broker: Broker, group: str, topics: Sequence[str], seconds: float) -> None:
     """Until the group has committed the end of every partition."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * PATIENCE
     while missing := left(broker, group, topics):
-        assert time.monotonic() < deadline, f"not committed after {seconds:g} s: {missing}"
+        assert time.monotonic() < deadline, f"not committed after {seconds * PATIENCE:g} s: {missing}"
         time.sleep(1)
 
 

@@ -60,6 +60,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     content_type: str = "application/json"
     delay: float = 0.0  # seconds before the first byte
+    after: threading.Event | None = None  # set by the test: no byte before that
     every: float = 0.0  # seconds before each single byte of the body: a drip
     hang: bool = False  # never answers
     reset: bool = False  # closes the connection with a TCP reset
@@ -253,6 +254,8 @@ class LLMServer:
         script = self._next.pop(0) if self._next else self._always
         reply = script(asked) if callable(script) else script
         await asyncio.sleep(reply.delay)
+        while reply.after is not None and not reply.after.is_set():  # noqa: ASYNC110 - set in another thread
+            await asyncio.sleep(0.02)
         if reply.hang:
             await reader.read()  # until the client gives up
             return False
