@@ -44,14 +44,14 @@ def sends(kind: str, at: Serving, ca: Path, client: Client = None) -> bool:
             context = ssl.create_default_context(cafile=ca)
             if client is not None:
                 context.load_cert_chain(*client)
-            with httpx.Client(verify=context, trust_env=False) as http:
+            with httpx.Client(verify=context, trust_env=False, timeout=60) as http:
                 headers = {"content-type": "application/x-protobuf"}
                 http.post(f"https://{at.address}/v1/traces", content=BODY, headers=headers).raise_for_status()
         else:
             pair = (client[1].read_bytes(), client[0].read_bytes()) if client is not None else (None, None)
             credentials = grpc.ssl_channel_credentials(ca.read_bytes(), *pair)
             with grpc.secure_channel(at.address, credentials, [("grpc.enable_retries", 0)]) as channel:
-                channel.unary_unary(EXPORT)(BODY, timeout=5)
+                channel.unary_unary(EXPORT)(BODY, timeout=60)
     except (httpx.TransportError, grpc.RpcError):
         assert len(at.intake.items) == before
         return False
@@ -163,7 +163,7 @@ def test_both_receivers_work_on_ipv6() -> None:
         pytest.skip("this machine has no IPv6")
     exports: dict[str, Callable[[Serving], object]] = {
         "http": lambda at: httpx.post(at.url(), content=b"{}", trust_env=False).status_code,
-        "grpc": lambda at: grpc.insecure_channel(at.address).unary_unary(EXPORT)(BODY, timeout=5),
+        "grpc": lambda at: grpc.insecure_channel(at.address).unary_unary(EXPORT)(BODY, timeout=60),
     }
     for kind, export in exports.items():
         with serving(source(kind, host="::1")) as receiver:

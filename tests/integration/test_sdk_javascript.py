@@ -30,12 +30,12 @@ def send() -> Send:
     node, npm = require("node", "nodejs"), require("npm", "npm")
     if not (FOLDER / "node_modules" / "@opentelemetry" / "sdk-trace").is_dir():
         command = [npm, "install", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund"]
-        if subprocess.run(command, cwd=FOLDER, check=False, capture_output=True, timeout=120).returncode:
+        if subprocess.run(command, cwd=FOLDER, check=False, capture_output=True, timeout=300).returncode:
             unavailable("the OpenTelemetry SDK for JavaScript (npm install failed)")
 
     def run(*arguments: object) -> list[dict[str, Any]]:
         command = [node, "send.cjs", *map(str, arguments)]
-        done = subprocess.run(command, cwd=FOLDER, check=True, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, cwd=FOLDER, check=True, capture_output=True, text=True, timeout=300)
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
     return run

@@ -35,6 +35,7 @@ def source(transport: str, **options: Any) -> Any:
 
 
 def span_exporter(transport: str, address: str, *, zipped: bool, **options: Any) -> SpanExporter:
+    options.setdefault("timeout", 60)
     if transport == "http":
         kind = Compression.Gzip if zipped else Compression.NoCompression
         return HttpSpanExporter(endpoint=f"http://{address}/v1/traces", compression=kind, **options)
@@ -69,7 +70,7 @@ def send(exporter: SpanExporter, count: int) -> list[SpanExportResult]:
     for index in range(count):
         with tracer.start_as_current_span(f"span {index}", attributes={"input.value": "wörter", "n": [1, 2]}):
             pass
-    provider.force_flush(30_000)
+    provider.force_flush(120_000)
     provider.shutdown()
     return observed.results
 
