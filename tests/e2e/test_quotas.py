@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
+import json
 from typing import Any
 
 from tests.support.llm import LLMServer, hang, verdict
@@ -31,11 +30,6 @@ def ask(port: int, app: str, number: int) -> None:
     service.close()
 
 
-def draws(monitor: MonitorProcess) -> int:
-    with closing(sqlite3.connect(monitor.folder / "state" / "spool.db")) as spool:
-        return int(spool.execute("SELECT count(*) FROM draws").fetchone()[0])
-
-
 def test_the_loud_app_is_thinned_and_what_was_drawn_holds_after_a_crash(tmp_path) -> None:
     with LLMServer() as llm:
         llm.always(hang())
@@ -57,7 +51,9 @@ def test_the_loud_app_is_thinned_and_what_was_drawn_holds_after_a_crash(tmp_path
         assert monitor.total("ragmonitor_quota_thinned_cases_total", app="quiet") == 0
         wait_until(lambda: len(llm.requests) >= min(chosen, 4), 30, "questions to the judge")
         assert_balanced(monitor.samples())
-        wait_until(lambda: draws(monitor) == LOUD, 30, "the draws on the disk, which are written half a second later")
+        no_answer = {"id": "last", "app": "shop", "question": "Why?", "contexts": ["So."]}
+        # What was drawn is on the disk when the next delivery is acknowledged.
+        assert monitor.post(json.dumps(no_answer).encode(), "/v1/cases", "application/json") == 200
         monitor.kill()
 
         llm.always(verdict(observations=["it answers"], explanation="it answers the question", score=5))
