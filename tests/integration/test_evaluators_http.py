@@ -36,7 +36,8 @@ CASE = Case(
     prompt=(Message("system", "Use: Mars has two moons."), Message("user", "How many moons has Mars?")),
     response="Mars has two moons. They were found in 1789.",
 )
-CAP = 2.0
+CAP, AMPLE = 2.0, 30.0
+"""Seconds for a server that does not answer, and for one that does."""
 KEY = "sk-canary-secret"
 
 
@@ -50,7 +51,7 @@ def llm() -> Iterator[LLMServer]:
 async def judge_at(model: str, api_base: str, **options: Any) -> AsyncIterator[Judge]:
     metrics = Metrics(CollectorRegistry())
     runtime = Runtime(SystemClock(), metrics, Events(metrics), Health())
-    chosen = {"model": model, "api_base": api_base, "api_key": KEY, "timeout": CAP, "max_age": 20, **options}
+    chosen = {"model": model, "api_base": api_base, "api_key": KEY, "timeout": AMPLE, "max_age": 120, **options}
     async with open_judge(JudgeSettings.model_validate(chosen), runtime, rng=random.Random(1)) as judge:
         yield judge
 
@@ -195,7 +196,7 @@ class TestClassifierServer:
     async def test_every_fault_is_its_own_reason_and_never_a_score(self, llm, fault):
         script, reason, calls = FAULTS[fault]
         llm.always(script())
-        async with classifier(llm, max_attempts=2) as ask:
+        async with classifier(llm, max_attempts=2, timeout=CAP if fault in ("hang", "drip") else AMPLE) as ask:
             with pytest.raises(JudgeError) as caught:
                 await ask()
         assert caught.value.reason is reason
