@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import repeat
 from typing import Final, NamedTuple
 
 from monitor.evaluators._language_words import ARABIC, CHINESE, CYRILLIC, LATIN
@@ -29,6 +28,10 @@ _CHINESE, _TELLING = 6, 5
 
 _address = re.compile(r"(?:https?://|www\.)\S+")
 _run = re.compile(r"[^\W\d_]+")
+# Every character that is no letter becomes a space. In C, five times as fast as the pattern that defines it.
+_LETTERS_OF_LATIN_1: Final = bytes(code if _run.match(chr(code)) else ord(" ") for code in range(256))
+# Marks in texts that have only letters of Latin-1.
+_TYPOGRAPHIC: Final = "\u2018\u2019\u201c\u201d\u201e\u2013\u2014\u2026\u2022"
 # The last letter of each script, and how many Latin letters one of its characters is worth.
 _SCRIPTS: Final = (
     (0x036F, "latin", 1),
@@ -128,37 +131,36 @@ def in_another_language(answer: str, documents: Sequence[str]) -> bool:
     if len(documents) > _DOCUMENTS:
         read = [documents[number * len(documents) // _DOCUMENTS] for number in range(_DOCUMENTS)]
     share = min(_READ, max(_LEAST_OF_ONE, _READ_OF_DOCUMENTS // max(len(read), 1)))
-    each = [_traits(text[:share]) for text in read]
-    found = _together(each)
+    beginnings = [text[:share] for text in read]
+    found = _traits("\n".join(beginnings))
     if found.script is None:
         return False
     if spoken.script != found.script:
-        return _scripts_differ(spoken, found) and not any(one.script == spoken.script for one in each)
+        return _scripts_differ(spoken, found) and not any(_traits(one).script == spoken.script for one in beginnings)
     if spoken.script == _EAST_ASIAN:
         way = _way_of_writing(spoken)
-        ways = [_way_of_writing(one) for one in each]
+        ways = [_way_of_writing(_traits(one)) for one in beginnings]
         return _ways_differ(way, _way_of_writing(found)) and all(not one or _ways_differ(way, one) for one in ways)
     language = _language(found)
     own = None if language is None else _other_language(spoken, language)
     if language is None or own is None:
         return False
-    others = {_other_language(one, language) for one in each} - {None}
+    others = {_other_language(_traits(one), language) for one in beginnings} - {None}
     return own not in others and all(
         _other_language(spoken, other) is not None for other in others if other is not None
     )
 
 
 def _traits(text: str) -> _Traits:
-    runs = _run.findall(_address.sub(" ", text))
-    plain = runs if text.isascii() else [run for run in runs if run.isascii()]
+    runs = _runs(text)
+    foreign = [] if text.isascii() else [run for run in runs if not run.isascii()]
+    plain = [run for run in runs if run.isascii()] if foreign else runs
     letters: Counter[str] = Counter(latin=sum(map(len, plain)))
     longer = [run for run in plain if len(run) > 1]  # not a list's (a), an initial, a variable
-    languages = Counter(map(_WORDS.get, map(str.lower, longer), repeat(0)))
+    languages = Counter(filter(None, map(_WORDS.get, map(str.lower, longer))))
     words = len(longer)
     others: list[str] = []
-    for run in () if plain is runs else runs:
-        if run.isascii():
-            continue
+    for run in foreign:
         script, worth = _script(run[0])
         if script in _TWO_SCRIPTS:
             for character in run:
@@ -167,22 +169,24 @@ def _traits(text: str) -> _Traits:
             continue
         letters[script] += worth * len(run)
         words += 1
-        found = _WORDS.get(run.lower(), 0)
-        languages[found] += 1
-        if not found and run[0].islower():
+        if found := _WORDS.get(run.lower()):
+            languages[found] += 1
+        elif run[0].islower():
             others.append(run)
-    del languages[0]
     return _Traits(letters, _main_script(letters), words, languages, others, text)
 
 
-def _together(each: Sequence[_Traits]) -> _Traits:
-    letters: Counter[str] = Counter()
-    languages: Counter[int] = Counter()
-    for one in each:
-        letters.update(one.letters)
-        languages.update(one.languages)
-    words = sum(one.words for one in each)
-    return _Traits(letters, _main_script(letters), words, languages, [], "".join(one.characters for one in each))
+def _runs(text: str) -> list[str]:
+    """Return the runs of letters in a text, without addresses."""
+    if "://" in text or "www." in text:
+        text = _address.sub(" ", text)
+    for mark in () if text.isascii() else _TYPOGRAPHIC:
+        text = text.replace(mark, " ")
+    try:
+        single = text.encode("latin-1")
+    except UnicodeEncodeError:
+        return _run.findall(text)
+    return single.translate(_LETTERS_OF_LATIN_1).decode("latin-1").split()
 
 
 def _script(letter: str) -> tuple[str, int]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 # Scripts without spaces between words, or (Hangul) with particles: compared by pairs of characters.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff"
@@ -30,6 +31,7 @@ _KEY_LENGTH = 6
 _AFTER_ITEM_NUMBER = (".", ")", ":")
 _SHORT = 2
 _LONGEST = 64
+_REMEMBERED = 8_192
 
 FUNCTION_WORDS = frozenset(
     """
@@ -64,28 +66,55 @@ class Word(NamedTuple):
 def words(text: str) -> list[Word]:
     """Return the words of `text` in order, each with the number of its sentence, counted from 0."""
     found: list[Word] = []
-    sentence = 0
+    sentence = at = 0
     opened = False  # whether the sentence has a word yet: its first word is capitalised anyway
-    for match in _pattern(text).finditer(text):
-        shown = match[0]
-        if not _is_word(shown):
-            sentence, opened = sentence + opened, False
-            continue
-        start, end = match.span()
-        if _unspaced.match(shown):
-            found += [
-                Word(pair, start + at, start + at + len(pair), _hiragana.fullmatch(pair) is None, False, sentence)
-                for at, pair in enumerate(_pairs(shown))
-            ]
-        else:
-            word = (_looks if len(shown) <= _LONGEST else _form)(shown)
-            marked = word.always_marked or (word.upper and opened)
-            content = not word.function and (marked or word.long)
-            if not opened and len(shown) <= _SHORT and shown.isdigit() and text[end : end + 1] in _AFTER_ITEM_NUMBER:
-                content = False
-            found.append(Word(word.key, start, end, content, marked and content, sentence))
-        opened = True
+    for line in text.split("\n"):
+        for piece in line.split():
+            at = text.index(piece, at)
+            for shown in _placed[piece]:
+                if shown is None:
+                    sentence, opened = sentence + opened, False
+                    continue
+                key, start, end, first, later = shown
+                content, marked = later if opened else first
+                found.append(Word(key, at + start, at + end, content, marked, sentence))
+                opened = True
+            at += len(piece)
+        sentence, opened = sentence + opened, False
     return found
+
+
+class _Placed(NamedTuple):
+    """A word within a text without white space: whether it is `content` and `marked`, as the `first` or a `later` one.
+
+    First and later in its sentence, that is.
+    """
+
+    key: str
+    start: int
+    end: int
+    first: tuple[bool, bool]
+    later: tuple[bool, bool]
+
+
+def _words_of(piece: str) -> tuple[_Placed | None, ...]:
+    """Return the words of a text without white space, and None for each end of a sentence."""
+    found: list[_Placed | None] = []
+    for match in _pattern(piece).finditer(piece):
+        shown, start = match[0], match.start()
+        if not _is_word(shown):
+            found.append(None)
+        elif _unspaced.match(shown):
+            for at, pair in enumerate(_pairs(shown)):
+                traits = (_hiragana.fullmatch(pair) is None, False)
+                found.append(_Placed(pair, start + at, start + at + len(pair), traits, traits))
+        else:
+            word, end = _form(shown), match.end()
+            numbers_item = len(shown) <= _SHORT and shown.isdigit() and piece[end : end + 1] in _AFTER_ITEM_NUMBER
+            first = (False, False) if numbers_item else word.traits(marked=word.always_marked)
+            later = word.traits(marked=word.always_marked or word.upper)
+            found.append(_Placed(word.key, start, end, first, later))
+    return tuple(found)
 
 
 class _WordForm(NamedTuple):
@@ -96,6 +125,11 @@ class _WordForm(NamedTuple):
     always_marked: bool
     function: bool
     long: bool
+
+    def traits(self, *, marked: bool) -> tuple[bool, bool]:
+        """Return whether it is content, and whether it is marked, where it would be `marked` if it is content."""
+        content = not self.function and (marked or self.long)
+        return content, marked and content
 
 
 def _form(shown: str) -> _WordForm:
@@ -111,8 +145,11 @@ def sentences_of_keys(text: str) -> list[list[str]]:
     found: list[list[str]] = []
     for line in text.split("\n"):
         current: list[str] = []
-        for piece in line.split():
-            keys, ended = (_pieces if len(piece) <= _LONGEST else _piece)(piece)
+        for piece in map(_pieces.__getitem__, line.split()):
+            if isinstance(piece, str):
+                current.append(piece)
+                continue
+            keys, ended = piece
             current += keys
             if ended is not None:
                 if current:
@@ -124,10 +161,11 @@ def sentences_of_keys(text: str) -> list[list[str]]:
     return found
 
 
-def _piece(piece: str) -> tuple[list[str], list[list[str]] | None]:
+def _piece(piece: str) -> str | tuple[list[str], list[list[str]] | None]:
     """Return the keys of a text without white space, up to the end of its first sentence; then those of each later one.
 
-    None: no sentence ends in it. The last list is what follows the last end, and may be empty; the others are not.
+    None: no sentence ends in it. The last list is what follows the last end, and may be empty; the others are not. What
+    is one word, as most texts without white space are, is just its key.
     """
     first: list[str] = []
     later: list[list[str]] = []
@@ -142,12 +180,30 @@ def _piece(piece: str) -> tuple[list[str], list[list[str]] | None]:
             current += _pairs(shown)
         else:
             current.append(_key(_fold(shown)))
-    return first, later or None
+    return first[0] if len(first) == 1 and not later else (first, later or None)
 
 
-# A language has few words that are used much.
-_looks = lru_cache(maxsize=8_192)(_form)
-_pieces = lru_cache(maxsize=8_192)(_piece)
+class _Remembered(dict[str, T]):
+    """What `make` makes of short texts, made once: a language has few words that are used much.
+
+    `map` over `__getitem__` asks it without a step in Python: 40 ns a word, where `lru_cache` takes 300.
+    """
+
+    def __init__(self, make: Callable[[str], T]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, text: str) -> T:
+        made = self._make(text)
+        if len(text) <= _LONGEST:
+            if len(self) >= _REMEMBERED:
+                self.clear()  # those that are used much are soon there again
+            self[text] = made
+        return made
+
+
+_placed = _Remembered(_words_of)
+_pieces = _Remembered(_piece)
 
 
 def common_subsequence(one: Sequence[str], other: Iterable[str]) -> int:

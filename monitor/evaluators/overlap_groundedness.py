@@ -134,16 +134,13 @@ def _measure(content: Sequence[Word], context: Sequence[Sequence[str]]) -> _Meas
     in_order: list[str] = []
     neighbours: set[tuple[str, str]] = set()
     for number, sentence in enumerate(context):
-        before = ""
-        for key in sentence:
-            if key in asked:
-                if before:
-                    neighbours.add((before, key))
-                before = key
-                in_order.append(key)
-                places = postings[key]
-                if len(places) < at_most and (not places or places[-1] != number):
-                    places.append(number)
+        held = [key for key in sentence if key in asked]
+        in_order += held
+        neighbours.update(pairwise(held))
+        for key in held:
+            places = postings[key]
+            if len(places) < at_most and (not places or places[-1] != number):
+                places.append(number)
     known = frozenset(postings)
     of_sentence: dict[int, list[str]] = defaultdict(list)
     for word in content:
