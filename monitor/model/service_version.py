@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -24,13 +25,12 @@ class ServiceVersion:
     @property
     def fingerprint(self) -> str:
         """A hash of the parts, the same in every process. 8 hex digits."""
-        joined = "\x1f".join(self.parts.values())
-        return hashlib.blake2b(joined.encode("utf-8", "replace"), digest_size=4).hexdigest()
+        return _fingerprint("\x1f".join(self.parts.values()))
 
     @property
     def parts(self) -> dict[str, str]:
         """The parts by name."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def changes_from(self, before: ServiceVersion) -> str:
         """Describe what differs from `before`: `prompt 3 -> 4, service 1.2 -> 1.3`."""
@@ -40,6 +40,11 @@ class ServiceVersion:
             for name, now in self.parts.items()
             if now != old[name]
         )
+
+
+@lru_cache(maxsize=256)
+def _fingerprint(joined: str) -> str:
+    return hashlib.blake2b(joined.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
 class SeenVersion(NamedTuple):

@@ -36,12 +36,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, Final
 
 import orjson
 
-from monitor.model.case import Case, ContextStatus, Document, Message, Request, Traffic
+from monitor.model.case import Case, ContextStatus, Document, Message, Request, Traffic, plain
 from monitor.model.external import ScoreSource
 from monitor.model.outcome import (
     Cost,
@@ -96,7 +95,7 @@ def as_json(result: EvaluationResult, *, texts: bool = True, quotes: bool = True
         "explanation": (score.explanation if quotes else "") if score else None,
         "evidence": [_evidence(one, quotes=quotes) for one in score.evidence] if score else [],
         "weight": result.weight,
-        "sampling": asdict(result.selection) if result.selection else None,
+        "sampling": plain(result.selection) if result.selection else None,
         "judge": _judge(result),
         "scope": result.scope.value,
         "score_source": result.score_source.value,
@@ -105,26 +104,29 @@ def as_json(result: EvaluationResult, *, texts: bool = True, quotes: bool = True
         "versions": {"fingerprint": result.service_version.fingerprint, **result.service_version.parts},
     }
     if result.second is not None:
-        row["second"] = asdict(result.second)
+        row["second"] = plain(result.second)
     if score is not None and score.contradicts:
         row["contradicts"] = True
     if result.origin:
         row["origin"] = result.origin
     # The answer of an external score is no longer available, and texts that were deleted are not there to be written.
     if texts and result.score_source is ScoreSource.OWN and (case.request.query or case.response):
-        whole = case.as_row()
-        row |= {key: whole[key] for key in ("request", "retrieved_context", "context_status", "response", "user_id")}
+        row["request"] = case.request.as_row()
+        row["retrieved_context"] = [plain(one) for one in case.retrieved_context]
+        row["context_status"] = case.context_status.value
+        row["response"] = case.response
+        row["user_id"] = case.user_id
     return row
 
 
 def _evidence(one: Evidence, *, quotes: bool) -> dict[str, Any]:
-    whole = asdict(one)
+    whole = plain(one)
     return whole if quotes else {**whole, "claim": "", "note": ""}
 
 
 def _judge(result: EvaluationResult) -> dict[str, Any]:
     """Return the cost; the single calls are in the request log."""
-    whole = asdict(result.cost)
+    whole = plain(result.cost)
     del whole["tries"]
     return whole
 

@@ -97,12 +97,13 @@ def insert(
 
     `texts` and `quotes` as in `rows.as_json`; with `users` the user of each trace is recorded, by pseudonym.
     """
+    seen: dict[tuple[str, ...], tuple[str, float, float]] = {}
     for one in results:
         score = one.outcome.value if isinstance(one.outcome, Score) else None
         app = one.case.app.encode("utf-8", "replace").decode()
         row = as_json(one, texts=texts, quotes=quotes)
         values = (
-            one.id,
+            row["id"],
             one.evaluated_at,
             app,
             one.evaluator,
@@ -116,7 +117,7 @@ def insert(
             db.execute("DELETE FROM results WHERE id = ? AND outcome = 'unscored'", (one.id,))
         added = db.execute(_ADD_RESULT, values).rowcount
         if added:
-            db.execute("INSERT INTO feed (id, at) VALUES (?, ?)", (one.id, one.evaluated_at))
+            db.execute("INSERT INTO feed (id, at) VALUES (?, ?)", (row["id"], one.evaluated_at))
             _keep_past_result(db, row, one.evaluated_at)
             if users is not None and one.case.user_id:
                 person = (users.of(one.case.user_id), one.case.request_id, one.evaluated_at)
@@ -138,13 +139,15 @@ def insert(
                     f" VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?) {_ADD_UP}",
                     (*place, rule, defect, *more, *products),
                 )
-            parts = dump(one.service_version.parts).decode()
-            db.execute(
-                "INSERT INTO generations (app, evaluator, fingerprint, parts, began, seen) VALUES (?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT DO UPDATE SET"
-                " seen = max(seen, excluded.seen)",
-                (app, one.evaluator, one.service_version.fingerprint, parts, one.evaluated_at, one.evaluated_at),
-            )
+            version = (app, one.evaluator, row["versions"]["fingerprint"])
+            parts, began, last = seen.get(version) or (dump(one.service_version.parts).decode(), one.evaluated_at, 0.0)
+            seen[version] = parts, began, max(last, one.evaluated_at)
+    db.executemany(
+        "INSERT INTO generations (app, evaluator, fingerprint, parts, began, seen) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT DO UPDATE SET"
+        " seen = max(seen, excluded.seen)",
+        [(*version, *facts) for version, facts in seen.items()],
+    )
 
 
 def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most: int) -> bool:
@@ -174,6 +177,8 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
 
 
 def _keep_past_result(db: sqlite3.Connection, row: Mapping[str, Any], at: float) -> None:
+    if not (row["sampling"] and row["sampling"]["inputs"]):
+        return
     found = past_result(row)
     if found is not None and found.defect is not None and found.inputs:
         db.execute("INSERT INTO past_results (at, body) VALUES (?, ?)", (at, dump(asdict(found))))
