@@ -20,6 +20,9 @@ _TYPOGRAPHIC: Final = "\u2018\u2019\u201c\u201d\u201e\u2013\u2014\u2026\u2022"  
 _MEMORABLE: Final = 16_384
 """Characters of a text up to which its folded form is remembered."""
 
+_LONGEST_WORD: Final = 64
+_MOST_WORDS: Final = 8_192
+
 _HEAD: Final = 80
 """Characters of a document's beginning that are enough to find it in a prompt that contains only a part of it."""
 
@@ -135,8 +138,18 @@ def agree(text: str, said: Sequence[str]) -> bool:
 def holding(whole: str) -> Callable[[str], bool]:
     """Return a check whether `whole` contains a text, or at least half of its words."""
     text = folded(whole)
-    words = set(text.split())
-    return lambda part: (own := folded(part)) in text or 2 * len(words & set(own.split())) >= len(set(own.split())) > 1
+    words: set[str] = set()
+
+    def held(part: str) -> bool:
+        own = folded(part)
+        if own in text:
+            return True
+        if not words:
+            words.update(text.split())
+        wanted = set(own.split())
+        return 2 * len(words & wanted) >= len(wanted) > 1
+
+    return held
 
 
 def folded(text: str) -> str:
@@ -153,10 +166,23 @@ def _folded(text: str) -> str:
             text = text.replace(mark, " ")
         single = text.encode("latin-1")
     except UnicodeEncodeError:
-        return _BETWEEN_WORDS.sub(" ", text).strip()
+        return " ".join(filter(None, map(_words_of.__getitem__, text.split())))
     return " ".join(single.translate(_WORDS_OF_LATIN_1).decode("latin-1").split())
 
 
+class _Words(dict[str, str]):
+    """The words of texts without white space, each worked out once: a language has few words that are used much."""
+
+    def __missing__(self, text: str) -> str:
+        words = _BETWEEN_WORDS.sub(" ", text).strip()
+        if len(text) <= _LONGEST_WORD:
+            if len(self) >= _MOST_WORDS:
+                self.clear()  # those that are used much are soon there again
+            self[text] = words
+        return words
+
+
+_words_of = _Words()
 _remembered = lru_cache(maxsize=64)(_folded)
 """The spans of a trace repeat the same documents, prompt and answer: each is folded once."""
 
