@@ -25,7 +25,7 @@ BASELINE_DAYS: Final = 7
 HIGH: Final = 0.7
 """How many of a cause's cases are bad."""
 
-_TENANTS, _TOPICS, _INDEXES, _WORDS_OF_TOPIC, _COMMON = 20, 40, 5, 80, 1600
+_TENANTS, _TOPICS, _INDEXES, _WORDS_OF_TOPIC, _COMMON = 20, 40, 3, 80, 1600
 _LANGUAGES, _ROUTES, _CHANNELS = 4, 4, 3
 _PARTS: Final = 5
 
@@ -61,12 +61,14 @@ class Situation:
 
 
 class Planted(NamedTuple):
-    """The cases of one alert, and which factors are its causes: the exact one first."""
+    """The cases of one alert, and the factors by which each of its causes is rightly named."""
 
     cases: list[JudgedCase]
     causes: tuple[frozenset[Factor], ...]
-    decoys: frozenset[Factor]
-    innocent: frozenset[Factor]
+    coarse: frozenset[Factor]
+    """Factors that hold the first cause among others."""
+    bystanders: frozenset[Factor]
+    """Factors that only go with it."""
     explained: float
     """The part of the rise that the first cause makes, by the risks that the verdicts were drawn with."""
 
@@ -123,6 +125,16 @@ class _World:
             for late in (False, True)
         }
         self.of_topic = situation.documents // _TOPICS
+        # A cause was as good as the others before. What was worse all along is a bystander, or is "more of it".
+        for cause in (situation.cause, situation.second):
+            if cause == "tenant":
+                self.tenant_risk[_TENANT] = 1.0
+            elif cause == "document":
+                self.document_risk[_STALE] = 1.0
+            elif cause == "pair":
+                self.tenant_risk[_PAIR[0]] = self.language_risk[_PAIR[1]] = 1.0
+            elif cause == "topic":
+                self.topic_risk[_TOPIC] = 1.0
         self.rollout_at = rng.uniform(SEARCH, NOW)
 
     def _popularity(self, number: int, *, late: bool, steep: float = 0.8) -> list[float]:
@@ -163,7 +175,7 @@ class _World:
 
     def words(self, topic: int) -> list[str]:
         rng = self.rng
-        own = [f"t{topic}w{int(_WORDS_OF_TOPIC * rng.random() ** 2)}" for _ in range(4)]
+        own = [f"t{topic}w{int(_WORDS_OF_TOPIC * rng.random() ** 3)}" for _ in range(4)]
         return list(dict.fromkeys(own + [f"c{int(_COMMON * rng.random() ** 2)}" for _ in range(4)]))
 
     def standing(self, one: _Drawn) -> float:
@@ -175,7 +187,7 @@ class _World:
 
 
 _STALE, _TWIN, _TENANT, _TOPIC = 3, 4, 5, 7
-_PAIR: Final = (2, 1)
+_PAIR: Final = (0, 1)
 
 
 def planted(situation: Situation, seed: str) -> Planted:
@@ -197,12 +209,15 @@ def planted(situation: Situation, seed: str) -> Planted:
     verdicts = _verdicts(world, drawn, causes)
     cases = _cases(world, drawn, verdicts)
     found = tuple(_factors_of(cause) for cause, _ in causes)
-    decoys = frozenset({slice_of("tenant", f"n{_TENANT}", pairs=True)} if situation.decoy else ())
-    innocent = {document(_TWIN)} if situation.twin else set()
+    bystanders = {slice_of("tenant", f"n{_TENANT}", pairs=True)} if situation.decoy else set[Factor]()
+    bystanders |= {document(_TWIN)} if situation.twin else set()
+    coarse = {slice_of("topic_index", f"i{_TOPIC % _INDEXES}")} if situation.cause == "topic" else set[Factor]()
+    if situation.cause == "pair":
+        coarse = {slice_of("tenant", f"n{_PAIR[0]}", pairs=True), slice_of("language", f"l{_PAIR[1]}", pairs=True)}
     late = [one for one in drawn if one.time >= SINCE]
     rise = sum(one.risk - one.usual for one in late)
     own = sum(one.risk - one.usual for one in late if causes and causes[0][0] in one.marks)
-    return Planted(cases, found, decoys, frozenset(innocent), own / rise)
+    return Planted(cases, found, frozenset(coarse), frozenset(bystanders), own / rise)
 
 
 def _requests(world: _World, situation: Situation) -> list[_Drawn]:
@@ -259,7 +274,7 @@ def _plant(world: _World, one: _Drawn, cause: str, part: float) -> None:  # noqa
             one.tenant, one.language = tenant, language
             one.marks.add(cause)
         elif (one.tenant, one.language) == _PAIR:
-            one.language = 0
+            one.language = 2
     elif cause == "empty" and since and chosen:
         one.documents = []
         one.marks.add(cause)

@@ -1,0 +1,348 @@
+"""What a diagnosis finds in rises with a planted cause, and how often it names one where there is none.
+
+    python -m benchmarks.diagnosis [--alerts 20] [--only TABLE,TABLE]
+
+With the product's own functions, fixed seeds, and worlds of `benchmarks/planted.py`. `--alerts` is the number of alerts
+in a cell; five times as many are made without a cause. Figures are followed by their standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from statistics import fmean, median
+from typing import Final, NamedTuple
+
+from benchmarks.planted import NOW, SEARCH, SINCE, WINDOW, Planted, Situation, planted
+from benchmarks.rates import table
+from monitor.statistics.diagnosis import LOOKS, diagnose
+from monitor.statistics.diagnosis.results import Diagnosis
+
+USUAL: Final = Situation()
+WITHOUT_CAUSE: Final = {
+    "usual": USUAL,
+    "100 judged": replace(USUAL, cases=100),
+    "1,000 judged": replace(USUAL, cases=1000),
+    "added, not multiplied": replace(USUAL, added=True),
+    "5 to 10 %": replace(USUAL, since=0.1),
+    "2 to 10 %": replace(USUAL, before=0.02, since=0.1),
+    "15 to 35 %": replace(USUAL, before=0.15, since=0.35),
+    "sessions of 3": replace(USUAL, session=3),
+    "boosted": replace(USUAL, weights="boosted", cases=600),
+    "weights of 2 to 100": replace(USUAL, weights="heavy", cases=480),
+    "judge wrong in 10 %": replace(USUAL, noise=0.1),
+    "10,500 documents": replace(USUAL, documents=10_500),
+    "risks of .9": replace(USUAL, risks=0.9),
+    "drift of .6": replace(USUAL, drift=0.6),
+    "unrelated rollout": replace(USUAL, rollout=True),
+    "five at once": replace(USUAL, session=3, noise=0.1, risks=0.9, drift=0.6, rollout=True),
+}
+CAUSES: Final = ("document", "tenant", "version", "topic", "pair", "empty")
+JUDGED: Final = (100, 300, 1000)
+"""About 20, 60 and 200 bad answers since the onset."""
+EXPLAINED: Final = (0.3, 0.5, 0.8)
+BASELINES: Final = (100, 200, 500, 1000, 2000)
+OTHERWISE: Final = {
+    "10,500 documents": replace(USUAL, documents=10_500),
+    "drift of .6": replace(USUAL, drift=0.6),
+    "risks of .9": replace(USUAL, risks=0.9),
+    "judge wrong in 10 %": replace(USUAL, noise=0.1),
+    "boosted": WITHOUT_CAUSE["boosted"],
+    "weights of 2 to 100": WITHOUT_CAUSE["weights of 2 to 100"],
+    "5 to 10 %, 300 judged": replace(USUAL, since=0.1),
+    "5 to 10 %, 1,000 judged": replace(USUAL, since=0.1, cases=1000),
+    "sessions of 3": replace(USUAL, session=3),
+}
+
+
+class Seen(NamedTuple):
+    """One alert: what was planted, and what was found."""
+
+    planted: Planted
+    found: Diagnosis
+
+    @property
+    def named(self) -> bool:
+        """Whether anything was named."""
+        return bool(self.found.factors)
+
+    @property
+    def first(self) -> bool:
+        """Whether the first factor is the first cause."""
+        return self.named and self.found.factors[0].factor in self.planted.causes[0]
+
+    @property
+    def wrong(self) -> bool:
+        """Whether any factor is neither a cause nor one that holds it among others."""
+        causes = frozenset[object]().union(*self.planted.causes, self.planted.coarse)
+        return any(one.factor not in causes for one in self.found.factors)
+
+    @property
+    def covered(self) -> bool:
+        """Whether the interval of the onset holds it."""
+        onset = self.found.onset
+        return onset is not None and onset.earliest <= SINCE <= onset.latest
+
+
+def alerts(situation: Situation, number: int, seed: str) -> list[Seen]:
+    """Plant and diagnose so many alerts."""
+    made = (planted(situation, f"{seed} {index}") for index in range(number))
+    return [Seen(one, diagnose(one.cases, SEARCH)) for one in made]
+
+
+def share(found: Sequence[bool]) -> str:
+    """A share and its standard error, of which half an alert keeps 0 and 1 from looking certain."""
+    if not found:
+        return "-"
+    value, number = fmean(found), len(found)
+    kept = (sum(found) + 0.5) / (number + 1)
+    return f"{value:.2f} ±{math.sqrt(kept * (1 - kept) / number):.2f}"
+
+
+def false_findings(number: int) -> None:
+    """Print how often a rise without a cause is given one."""
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        every: list[bool] = []
+        for name, situation in WITHOUT_CAUSE.items():
+            seen = alerts(situation, number, f"none {name}")
+            every += (one.named for one in seen)
+            switched = share([bool(one.found.switched) for one in seen])
+            yield name, f"{fmean(one.found.bad for one in seen):.0f}", share([one.named for one in seen]), switched
+        yield "all", "", f"{sum(every)} of {len(every)}: {share(every)}", ""
+
+    table(
+        f"False findings on rises without a cause, {number} alerts each",
+        ("situation", "bad", "alerts that name something", "list what everything has since then"),
+        rows(),
+    )
+
+
+def causes(number: int) -> None:
+    """Print how often a cause is named first, and with what share and onset."""
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for cause in CAUSES:
+            for judged in JUDGED:
+                for explained in EXPLAINED:
+                    seen = alerts(
+                        replace(USUAL, cause=cause, explained=explained, cases=judged), number, f"{cause} {explained}"
+                    )
+                    yield cause, f"{judged / 5:.0f}", f"{explained:.0%}", *_recall(seen)
+
+    table(
+        f"Cause named first, {number} alerts each",
+        (
+            "cause",
+            "bad",
+            "explains",
+            "first",
+            "any wrong line",
+            "bias of the share",
+            "its interval holds",
+            "as more of it",
+            "coarse",
+        ),
+        rows(),
+    )
+
+
+def _recall(seen: Sequence[Seen]) -> tuple[str, ...]:
+    first = [one for one in seen if one.first]
+    off = [one.found.factors[0].share.value - one.planted.explained for one in first]
+    held = [
+        one.found.factors[0].share.lower <= one.planted.explained <= one.found.factors[0].share.upper for one in first
+    ]
+    coarse = sum(one.named and one.found.factors[0].factor in one.planted.coarse for one in seen)
+    more = sum(one.found.factors[0].how == "more" for one in first)
+    return (
+        share([one.first for one in seen]),
+        share([one.wrong for one in seen]),
+        f"{fmean(off):+.2f}" if off else "-",
+        share(held),
+        f"{more}",
+        f"{coarse}",
+    )
+
+
+def otherwise(number: int) -> None:
+    """Print the same for a document that explains half of the rise, in other traffic."""
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for name, situation in OTHERWISE.items():
+            seen = alerts(replace(situation, cause="document", explained=0.5), number, f"document {name}")
+            yield name, f"{fmean(one.found.bad for one in seen):.0f}", *_recall(seen)[:2]
+
+    table(f"One document, 50 % explained, {number} alerts each", ("traffic", "bad", "first", "any wrong line"), rows())
+
+
+def bystanders(number: int) -> None:
+    """Print how often something that only goes with the cause, or that all answers have, is named."""
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for explained in (0.5, 0.8):
+            for name in ("decoy", "twin"):
+                decoy = name == "decoy"
+                situation = replace(USUAL, cause="document", explained=explained, decoy=decoy, twin=not decoy)
+                seen = alerts(situation, number, f"{name} {explained}")
+                named = [any(f.factor in one.planted.bystanders for f in one.found.factors) for one in seen]
+                yield name, f"{explained:.0%}", share([one.first for one in seen]), share(named), ""
+        for judged in JUDGED[1:]:
+            seen = alerts(replace(USUAL, full_rollout=True, cases=judged), number, f"rollout {judged}")
+            listed = share([bool(one.found.switched) for one in seen])
+            yield f"full rollout, {judged / 5:.0f} bad", "", "", share([one.named for one in seen]), listed
+
+    table(
+        f"Bystanders, {number} alerts each",
+        ("bystander", "explains", "cause first", "bystander, or anything, named", "listed as what everything has"),
+        rows(),
+    )
+
+
+def onsets(number: int) -> None:
+    """Print how far the onset is off."""
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        named = {f"{judged / 5:.0f} bad": replace(USUAL, cases=judged) for judged in JUDGED}
+        others = ("5 to 10 %", "judge wrong in 10 %", "sessions of 3", "weights of 2 to 100", "five at once")
+        for name, situation in {**named, **{one: WITHOUT_CAUSE[one] for one in others}}.items():
+            seen = alerts(situation, number, f"onset {name}")
+            found = [one.found.onset for one in seen if one.found.onset is not None]
+            off = sorted(abs(one.at - SINCE) / 60 for one in found)
+            width = median(one.latest - one.earliest for one in found) / 60
+            tail = off[min(int(0.9 * len(off)), len(off) - 1)]
+            yield name, f"{median(off):.0f} / {tail:.0f}", share([one.covered for one in seen]), f"{width:.0f}"
+
+    table(
+        f"Onset, all cases, {number} alerts each",
+        ("traffic", "error in minutes, median / 90 %", "interval holds", "its width"),
+        rows(),
+    )
+
+
+def two_causes(number: int) -> None:
+    """Print what is found of two causes, each with 40 % of the rise."""
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for first, second in (("document", "tenant"), ("tenant", "version"), ("document", "empty")):
+            for judged in JUDGED:
+                situation = replace(
+                    USUAL, cases=judged, cause=first, explained=0.4, second=second, second_explained=0.4
+                )
+                seen = alerts(situation, number, f"{first} {second}")
+                hits = [
+                    [any(f.factor in cause for f in one.found.factors) for cause in one.planted.causes] for one in seen
+                ]
+                yield (
+                    f"{first} and {second}",
+                    f"{judged / 5:.0f}",
+                    share([any(one) for one in hits]),
+                    share([all(one) for one in hits]),
+                    share([one.wrong for one in seen]),
+                )
+
+    table(f"Two causes of 40 % each, {number} alerts each", ("causes", "bad", "one", "both", "any wrong line"), rows())
+
+
+def baselines(number: int) -> None:
+    """Print what a shorter baseline costs, with 60 bad answers since the onset."""
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for cases in BASELINES:
+            none = alerts(replace(USUAL, baseline=cases), number, f"none baseline {cases}")
+            seen = alerts(replace(USUAL, baseline=cases, cause="document", explained=0.5), number, f"baseline {cases}")
+            refused = share([one.found.state == "too_few_before" for one in none])
+            yield f"{cases:,}", refused, share([one.named for one in none]), *_recall(seen)[:2]
+
+    table(
+        f"Small baselines, one document, 50 % explained, {number} alerts each",
+        ("judged before", "no diagnosis", "false without a cause", "cause first", "any wrong line"),
+        rows(),
+    )
+
+
+def looks(number: int) -> None:
+    """Print what repeated looks at one incident find, at the product's looks and every minute."""
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for name, situation in (
+            ("no cause", replace(USUAL, cases=800)),
+            ("document, 50 %", replace(USUAL, cases=800, cause="document", explained=0.5)),
+        ):
+            at_looks, every_minute, steps = [], [], []
+            for index in range(number):
+                made = planted(situation, f"looks {name} {index}")
+                scheduled, minutes = _looked(made)
+                at_looks.append(any(one.named and not one.first if made.causes else one.named for one in scheduled))
+                every_minute.append(any(one.named and not one.first if made.causes else one.named for one in minutes))
+                if made.causes:
+                    steps.append([any(one.first for one in scheduled[:upto]) for upto in range(1, len(LOOKS) + 1)])
+            named = " / ".join(f"{fmean(one):.2f}" for one in zip(*steps, strict=True)) if steps else ""
+            yield name, share(at_looks), share(every_minute), named
+
+    table(
+        f"Repeated looks, {number} alerts each; every minute: each tenth minute from 20 bad answers on",
+        ("rise", f"false at any of {LOOKS}", "false at any minute", "cause first up to each look"),
+        rows(),
+    )
+
+
+def _looked(made: Planted) -> tuple[list[Seen], list[Seen]]:
+    bad_times = [one.time for one in made.cases if one.bad and one.time >= SINCE]
+    at = [bad_times[min(look, len(bad_times)) - 1] for look in LOOKS]
+    begin = bad_times[min(LOOKS[0], len(bad_times)) - 1]
+    minutes = [begin + 600.0 * one for one in range(int((NOW - begin) / 600) + 1)]
+    return [_look(made, one) for one in at], [_look(made, one) for one in minutes]
+
+
+def _look(made: Planted, now: float) -> Seen:
+    return Seen(made, diagnose([one for one in made.cases if one.time <= now], now - 2 * WINDOW))
+
+
+def pace(_: int) -> None:
+    """Print the processor time of one diagnosis."""
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for name, cases in (("2,000 + 5,000", 850), ("500 + 5,000", 210)):
+            situation = replace(USUAL, cases=cases, baseline=5000, documents=40_000, cause="document", explained=0.5)
+            made = planted(situation, "pace")
+            distinct = {factor for one in made.cases for factor in one.factors}
+            took = []
+            for _ in range(5):
+                begun = time.process_time()
+                diagnose(made.cases, SEARCH)
+                took.append(time.process_time() - begun)
+            a_case = fmean(len(one.factors) for one in made.cases)
+            yield name, f"{len(made.cases):,}", f"{len(distinct):,}", f"{a_case:.0f}", f"{1000 * min(took):.0f}"
+
+    table("Processor time", ("searched + before", "cases", "values", "a case", "ms"), rows())
+
+
+TABLES: Final[dict[str, Callable[[int], None]]] = {
+    "pace": pace,
+    "false": false_findings,
+    "causes": causes,
+    "otherwise": otherwise,
+    "bystanders": bystanders,
+    "onset": onsets,
+    "two": two_causes,
+    "baselines": baselines,
+    "looks": looks,
+}
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description="What a diagnosis finds, and how often falsely.")
+    parser.add_argument("--alerts", type=int, default=8, help="alerts in a cell (8)")
+    parser.add_argument("--only", default=",".join(TABLES), help=f"of {', '.join(TABLES)}")
+    given = parser.parse_args()
+    for name in given.only.split(","):
+        TABLES[name](given.alerts * (5 if name == "false" else 1))
+
+
+if __name__ == "__main__":
+    main()
