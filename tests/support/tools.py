@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from http.client import HTTPException
 from typing import NoReturn
+from urllib.error import HTTPError
 
 import anyio
 import pytest
@@ -69,18 +70,21 @@ def wait_until(condition: Callable[[], object], seconds: float = 10.0, what: str
     that is missing mean "not yet". An `AssertionError` means "never" and ends the wait.
     """
     deadline = time.monotonic() + max(seconds, 10.0) * PATIENCE
-    last: Exception | None = None
+    last = ""
     while True:
         try:
             value = condition()
         except (OSError, HTTPException, ValueError, LookupError, sqlite3.OperationalError) as error:
-            value, last = None, error
+            # As text: an error that is kept keeps this frame, and with it a socket, until garbage is collected.
+            value, last = None, f"; last: {error!r}"
+            if isinstance(error, HTTPError):
+                error.close()
         if value:
             return value
         if time.monotonic() >= deadline:
             break
         time.sleep(0.02)
-    pytest.fail(f"{what} did not come about within {seconds * PATIENCE:g} s" + (f"; last: {last!r}" if last else ""))
+    pytest.fail(f"{what} did not come about within {seconds * PATIENCE:g} s{last}")
 
 
 async def until(condition: Callable[[], object], what: str = "the condition", seconds: float = 30.0) -> None:
