@@ -15,7 +15,7 @@ from textwrap import indent
 
 from monitor.alerts.policy import Family, Severity
 from monitor.alerts.prometheus.promql import RateSeries, Rule, alert, annotate, lookup, record
-from monitor.alerts.prometheus.rates import defect_session_squares
+from monitor.alerts.prometheus.rates import between, defect_session_squares
 from monitor.alerts.rate_names import OWN, rate_alert
 from monitor.alerts.state import DEFECTIVE, AlertStatus, ConditionResult
 from monitor.quantities import format_duration, precise_percent
@@ -74,7 +74,9 @@ def _found(
     return ConditionResult(status, text, min(MARGIN * one.base_rate, 1.0), windows[0], estimate(one.now, usual=usual))
 
 
-_FAMILIES = ("evaluations", "evaluation_weight", "defect_weight", "defect_weight_squares")
+_FAMILIES = ("evaluations", "evaluation_weight", "defect_weight", "defect_weight_squares", "defect_products")
+_OF_BLOCKS = ("evaluation_weight", "defect_weight", "defect_session_squares")
+"""What the spread is computed from."""
 _WEEK, _THREE_DAYS = "167h59m", "71h59m"  # 168 and 72 whole hours, also where a range is closed at its older end
 _MISSED, _LOOKED_BACK = 1.5, 300.0
 """How far back the rule looks for its own alert: this many evaluations, but at least so many seconds."""
@@ -87,7 +89,7 @@ def records(series: RateSeries) -> list[Rule]:
     span = format_duration(longest.length)
     rules = [
         record(f"{recorded}{family}:increase{span}", f"sum_over_time({recorded}{family}:increase1h[{_THREE_DAYS}:1h])")
-        for family in (*_FAMILIES, "defect_products")
+        for family in _FAMILIES
     ]
     rules.append(defect_session_squares(span, series))
     for gap in sorted({window.gap for window in WINDOWS}):
@@ -102,7 +104,7 @@ def records(series: RateSeries) -> list[Rule]:
                 f"{recorded}{family}:clean{span}",
                 f"{recorded}{family}:increase{span}\nunless {series.on_version}\n{lost}",
             )
-            for family in _FAMILIES
+            for family in (dict.fromkeys((*_FAMILIES, *_OF_BLOCKS)) if block == HOUR else _OF_BLOCKS)
         ]
     return rules
 
@@ -123,7 +125,8 @@ def _base(gap: float) -> str:
 
 def _baseline(gap: float, series: RateSeries) -> list[Rule]:
     base, offset, recorded = _base(gap), format_duration(gap), series.recorded
-    judged, weight, defects, squares = (f"{recorded}{family}:{base}" for family in _FAMILIES)
+    judged, weight, defects, squares, products = (f"{recorded}{family}:{base}" for family in _FAMILIES)
+    in_sessions = f"{recorded}defect_session_squares:{base}"
     pseudo = f"{recorded}pseudo_defect_weight:{base}"
     mean = f"{weight} / ({judged} > 0)"
     return [
@@ -133,11 +136,12 @@ def _baseline(gap: float, series: RateSeries) -> list[Rule]:
             )
             for family in _FAMILIES
         ),
-        record(pseudo, f"{squares} / ({defects} > 0) > {mean}\nor\n{mean}"),
+        record(in_sessions, between(squares, products, f"{defects} ^ 2")),
+        record(pseudo, f"{in_sessions} / ({defects} > 0) > {mean}\nor\n{mean}"),
         record(f"{recorded}defect_ratio:{base}", f"({defects} + {pseudo}) / ({weight} > 0)"),
         record(
             f"{recorded}defect_ratio:{base}_sampling_variance",
-            f"({squares} + {pseudo} ^ 2) / ({defects} + {pseudo}) ^ 2",
+            f"({in_sessions} + {pseudo} ^ 2) / ({defects} + {pseudo}) ^ 2",
         ),
     ]
 
@@ -162,7 +166,7 @@ def _comparison(window: ChangeWindow, series: RateSeries) -> list[Rule]:
 def _spread(window: ChangeWindow, series: RateSeries) -> str:
     """`change.spread` over the clean blocks of a baseline; its lower bound where there are too few."""
     block, recorded = format_duration(window.block), series.recorded
-    weight, defects, squares = (f"{recorded}{family}:clean{block}" for family in _FAMILIES[1:])
+    weight, defects, squares = (f"{recorded}{family}:clean{block}" for family in _OF_BLOCKS)
 
     def over(function: str, of: str) -> str:
         return f"{function}({of}[{_WEEK}:{block}] offset {format_duration(window.gap)})"

@@ -108,7 +108,9 @@ def evaluate(
             echo_lines([f"{name}: {files[0]}", *_summary(done), ""] if name else _summary(done))
         if done.cut_short:
             break
-    gate = check_limits(limits, done.evaluators, done.results, of=name) if limits and not done.cut_short else None
+    gate = None
+    if limits and not done.cut_short:
+        gate = check_limits(limits, done.evaluators, done.results, done.sessions, of=name)
     differences = differences_of(*ended.values()) if len(ended) > 1 else []
     status = _exit_status(chosen, ended, gate)
     if as_json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import orjson
 from prometheus_client import CollectorRegistry, write_to_textfile
 
+from monitor.clock import SystemClock
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.jobs import calibration
@@ -29,6 +30,7 @@ from monitor.statistics.correction import (
     quality,
 )
 from monitor.statistics.rates import Estimate, Sums, estimate
+from monitor.statistics.session_products import SessionMemory, session_key
 from monitor.storage.history.reader import HistoryReader
 from monitor.telemetry.metrics import Metrics
 
@@ -47,6 +49,7 @@ class _Result(NamedTuple):
     request_id: str
     weight: float
     defect: bool
+    session: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +167,11 @@ class _Joined:
     def report(self, *, audits: bool) -> CalibrationReport:
         """Sum up by version."""
         raw: dict[_Version, Sums] = defaultdict(Sums)
+        memory = SessionMemory(SystemClock())
         labelled: dict[_Version, list[Label]] = defaultdict(list)
         for id_, one in self.results.items():
-            raw[one.by] += Sums.of(one.weight, defect=one.defect)
+            products = memory.add(one.session, one.by, one.weight, defect=one.defect) if one.session else None
+            raw[one.by] += Sums.of(one.weight, defect=one.defect, products=products)
             truths = self.truths.get(id_, set())
             if len(truths) == 1:
                 labelled[one.by].append(Label(one.weight, one.defect, *truths))
@@ -184,6 +189,8 @@ def _calibration(by: _Version, raw: Sums, labels: Sequence[Label], *, audits: bo
     shown = estimate(raw)
     assert shown is not None  # noqa: S101 - there is a result for every label
     found = quality(labels)
+    if audits:  # they are drawn by answer, and what is saved of them has no sessions
+        raw = replace(raw, defect_products=0.0, every_products=0.0, both_products=0.0)
     corrected = by_difference(raw, labels) if audits else by_quality(raw, found)
     if corrected is not None:
         method = "difference on random audits" if audits else "sensitivity and specificity"
@@ -212,7 +219,9 @@ def _result(row: Mapping[str, Any]) -> _Result | None:
         return None
     if not (isinstance(weight, int | float) and 0 < weight < float("inf") and isinstance(defect, bool)):
         return None
-    return _Result(_Version(evaluator, version), request_id, float(weight), defect)
+    name, app = row.get("session_id"), row.get("app")
+    session = session_key(str(app), "session", name) if isinstance(name, str) and name else None
+    return _Result(_Version(evaluator, version), request_id, float(weight), defect, session)
 
 
 def _labels(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:

@@ -2,9 +2,9 @@
 
 It tests the ratio of two gamma variables as Paulson does (Annals of Mathematical Statistics 13, 1942, p. 233), with the
 cube roots of Wilson and Hilferty: z = ((1 - b1) x - (1 - b2)) / sqrt(b1 x^2 + b2), where x is the cube root of the
-ratio of both rates over `MARGIN`, and 9 b1, 9 b2 are their relative variances, that of the window by session. The
-baseline's variance includes, besides sampling, the variation between its own blocks of the window's length: daily
-cycles, weekends and bursts are no regression.
+ratio of both rates over `MARGIN`, and 9 b1, 9 b2 are their relative variances, both by session. The baseline's
+variance includes, besides sampling, the variation between its own blocks of the window's length: daily cycles, weekends
+and bursts are no regression.
 
 Thresholds, margin, floor and the definition of an incident were tuned by simulation over cycles, drift, bursts and
 incidents, at base rates of 0.5 to 10 % and 10 to 1000 results per hour: at most 0.4 false alarms in 30 days in each
@@ -88,7 +88,7 @@ DAYS_LOST = (IncidentLimit(DAY, 3.1, 1.6),)
 
 @dataclass(frozen=True, slots=True)
 class RateChange:
-    """A window compared with its baseline: both rates (the baseline's with one pseudo defect), their ratio, and z.
+    """A window compared with its baseline: both rates (the baseline's with one session more), their ratio, and z.
 
     `z` is None if the window has no defect.
     """
@@ -103,13 +103,13 @@ class RateChange:
 def spread(blocks: Sequence[Sums]) -> float:
     """Return the relative variance of the rate between blocks beyond sampling variance; at least `FLOOR` squared.
 
-    By the method of moments: the squared deviations from the common rate minus their sampling variance.
+    By the method of moments: the squared deviations from the common rate minus their sampling variance, by session.
     """
     count = len(blocks)
     defects, weight, squares = (
         math.fsum(block.defect_weight for block in blocks),
         math.fsum(block.weight for block in blocks),
-        math.fsum(block.defect_weight_squares for block in blocks),
+        math.fsum(block.defect_session_squares for block in blocks),
     )
     if count < 2 or defects <= 0 or weight <= 0:  # noqa: PLR2004 - one block has no spread
         return FLOOR**2
@@ -122,16 +122,16 @@ def change(now: Sums, base: Sums, spread: float) -> RateChange | None:
     """Compare a window with its baseline, whose blocks vary by `spread`. None if either has no results."""
     if now.weight <= 0 or base.weight <= 0 or base.judged <= 0:
         return None
-    pseudo = base.weight / base.judged  # one more defect, as in the upper limit of a rate
-    if base.defect_weight > 0:
-        pseudo = max(pseudo, base.defect_weight_squares / base.defect_weight)
+    pseudo, squares = base.weight / base.judged, base.defect_session_squares
+    if base.defect_weight > 0:  # one more session with defects, as in the upper limit of a rate
+        pseudo = max(pseudo, squares / base.defect_weight)
     defects = base.defect_weight + pseudo
     rate, base_rate = now.defect_weight / now.weight, defects / base.weight
     ratio = rate / base_rate
     if now.defect_weight <= 0:
         return RateChange(rate, base_rate, ratio, None, now)
     of_now = now.defect_session_squares / now.defect_weight**2
-    of_base = (base.defect_weight_squares + pseudo**2) / defects**2 + spread * (1 + 1 / BASELINE_DAYS)
+    of_base = (squares + pseudo**2) / defects**2 + spread * (1 + 1 / BASELINE_DAYS)
     return RateChange(rate, base_rate, ratio, gamma_ratio_z(ratio / MARGIN, of_now, of_base), now)
 
 

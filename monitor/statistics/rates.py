@@ -10,12 +10,13 @@ Feuer (Statistics in Medicine 16, 1997, p. 791).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from monitor.model.outcome import SessionProducts
-from monitor.statistics.session_products import alone
+from monitor.statistics.session_products import LONGEST, alone
 
 Z_95 = 1.959964
 """Half the width, in standard deviations, of a two-sided 95 % interval."""
@@ -99,6 +100,27 @@ class Sums:
         top = 1.0 if judged else 0.0
         good = judged - defects
         return cls(judged, defects, judged, defects, defects, good, top, bad, judged * per_session, bad)
+
+    @classmethod
+    def by_session(cls, verdicts: Iterable[tuple[Hashable, bool]]) -> Sums:
+        """Make the sums of answers of weight 1 from the session of each and whether it is a defect.
+
+        As in the running monitor, a session of more than `LONGEST` answers counts as several.
+        """
+        numbers: Counter[Hashable] = Counter()
+        judged: Counter[tuple[Hashable, int]] = Counter()
+        defects: Counter[tuple[Hashable, int]] = Counter()
+        for session, defect in verdicts:
+            part = session, numbers[session] // LONGEST
+            numbers[session] += 1
+            judged[part] += 1
+            defects[part] += defect
+        return replace(
+            cls.counted(judged.total(), defects.total()),
+            defect_products=float(sum(bad * bad for bad in defects.values())),
+            every_products=float(sum(every * every for every in judged.values())),
+            both_products=float(sum(every * defects[part] for part, every in judged.items())),
+        )
 
     @property
     def typical_weight(self) -> float:
@@ -230,20 +252,29 @@ def _upper_limit(side: _Side, rest: _Side, across: float, pseudo: float, z: floa
 def effective_judged(sums: Sums) -> float:
     """Return the number of equally weighted answers with the same uncertainty of the rate; 0 if none was scored.
 
-    From the variance of the weighted rate, and never more than Kish's number, which depends on the weights alone
-    (Survey Sampling, 1965, section 11.7). Needs `good_weight_squares`.
+    From the variance of the weighted rate, by session, and never more than Kish's number, which depends on the weights
+    alone (Survey Sampling, 1965, section 11.7). If all answers are alike, their sessions count. Needs
+    `good_weight_squares`.
     """
     if not sums.judged:
         return 0.0
-    kish = sums.weight**2 / (sums.defect_weight_squares + sums.good_weight_squares)
+    squares = sums.defect_weight_squares + sums.good_weight_squares
     rate = min(sums.defect_weight / sums.weight, 1.0)
     variance = _variance(sums, rate)
-    return min(kish, rate * (1 - rate) * sums.weight**2 / variance) if 0 < rate < 1 and variance > 0 else kish
+    if 0 < rate < 1 and variance > 0:
+        return min(sums.weight**2 / squares, rate * (1 - rate) * sums.weight**2 / variance)
+    return sums.weight**2 / max(sums.every_products, squares)
 
 
 def _variance(sums: Sums, rate: float) -> float:
-    """Sum (weight * (defect - rate))^2 over all scored answers. Divided by `weight`^2: the variance of the rate."""
-    return sums.defect_weight_squares * (1 - rate) ** 2 + sums.good_weight_squares * rate**2
+    """Sum (weight * (defect - rate))^2 over all sessions. Divided by `weight`^2: the variance of the rate.
+
+    It is never less than the same sum over all answers.
+    """
+    return max(
+        sums.defect_weight_squares * (1 - rate) ** 2 + sums.good_weight_squares * rate**2,
+        sums.defect_products - 2 * rate * sums.both_products + rate**2 * sums.every_products,
+    )
 
 
 def doubled(threshold: float) -> float:
@@ -286,20 +317,21 @@ class Difference(NamedTuple):
         return self.lower > 0 or self.upper < 0
 
 
-def difference(first: tuple[int, int], second: tuple[int, int], z: float) -> Difference | None:
-    """Compare `(defects, scored)` before and after; None if nothing was scored on one side.
+def difference(first: Sums, second: Sums, z: float) -> Difference | None:
+    """Compare the rates before and after; None if nothing was scored on one side.
 
     It is the hybrid score interval, number 10 of the eleven that Newcombe compares ("Interval estimation for the
     difference between independent proportions", Statistics in Medicine 17, 1998, p. 873): Wilson's limits of both
     shares, combined as two legs of a triangle. It is valid at shares near 0, where the textbook interval fails. `z` is
-    half its width in standard deviations. The samples are treated as independent; for the same questions before and
-    after, which mostly fail together, it is somewhat too wide.
+    half its width in standard deviations. Answers of one session count as `effective_judged` says. The samples are
+    treated as independent; for the same questions before and after, which mostly fail together, it is somewhat too
+    wide.
     """
-    if not first[1] or not second[1]:
+    if not first.judged or not second.judged:
         return None
-    before, after = first[0] / first[1], second[0] / second[1]
-    low_before, high_before = score_interval(before, first[1], z)
-    low_after, high_after = score_interval(after, second[1], z)
+    before, after = (min(one.defect_weight / one.weight, 1.0) for one in (first, second))
+    low_before, high_before = score_interval(before, effective_judged(first), z)
+    low_after, high_after = score_interval(after, effective_judged(second), z)
     value = after - before
     return Difference(
         value,

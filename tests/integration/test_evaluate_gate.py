@@ -57,6 +57,60 @@ def test_each_limit_is_a_check_and_one_that_fails_is_enough(tmp_path: Path) -> N
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
 
 
+SESSIONS = [
+    pytest.param(lambda _: {}, id="without sessions"),
+    pytest.param(lambda at: {"session_id": f"talk-{at // 10}"}, id="sessions of ten"),
+    pytest.param(lambda at: {"user_id": f"person-{at // 10}"}, id="users of ten"),
+]
+
+
+def of_sessions(folder: Path, answers: list[str], fields: Any, name: str = "sessions") -> Path:
+    found = [{"id": f"case-{at}", "question": "?", "contexts": [CONTEXT], "response": one, **fields(at)}
+             for at, one in enumerate(answers)]  # fmt: skip
+    return write_rows(folder / f"{name}.jsonl", found)
+
+
+@pytest.mark.parametrize("fields", SESSIONS)
+def test_answers_of_one_session_are_one_fact_for_interval_and_limits(tmp_path: Path, fields: Any) -> None:
+    """Ten bad answers in one conversation of ten do not fail, nor does one bad conversation of forty pass."""
+    bad = of_sessions(tmp_path, [BAD] * 10 + [GOOD] * 90, fields)
+    rare, good = (of_sessions(tmp_path, [BAD] * some + [GOOD] * 390, fields, f"{some}-bad") for some in (10, 0))
+    limits = ("--fail-on", "overlap_groundedness:4%", "--fail-on", "overlap_groundedness:unsupported:4%")
+    single = fields(0) == {}
+    ended = command("evaluate", bad, *LOCAL, *limits, "--json")
+    found = json.loads(ended.stdout)
+    assert ended.exit_code == (1 if single else 3)
+    assert [one["answer"] for one in found["gate"]["checks"]] == ["fail" if single else "not_enough_data"] * 2
+    lower, upper = found["evaluators"][0]["interval"]
+    assert (lower > 0.04, upper < 0.2) == (single, single), (lower, upper)
+    assert (found["gate"]["checks"][0]["lower"], found["gate"]["checks"][0]["upper"]) == (lower, upper)
+    passes = command("evaluate", rare, *LOCAL, "--fail-on", "overlap_groundedness:6%")
+    assert passes.exit_code == (0 if single else 3), passes.output
+    ended = command("evaluate", "--compare", good, bad, *LOCAL)
+    assert ("higher" if single else "not clear") in ended.stdout.splitlines()[-1], ended.stdout
+
+
+def test_turns_of_a_row_count_as_one_session(tmp_path: Path) -> None:
+    turn = (
+        {"role": "user", "content": "How long?"},
+        {"role": "assistant", "content": "Sorry, I cannot help with that."},
+    )
+    path = write_rows(tmp_path / "talk.jsonl", [{"id": "talk", "messages": turn * 10, "contexts": [CONTEXT]}])
+    ended = command("evaluate", path, "--evaluators", "refusal_pattern", "--json")
+    (found,) = json.loads(ended.stdout)["evaluators"]
+    assert (found["scored"], found["defects"]) == (10, 10)
+    assert found["interval"][0] < 0.05, "one bad conversation says little of the others"
+
+
+@pytest.mark.parametrize(("of_a_session", "answer"), [(1, "fail"), (10, "not_enough_data")])
+def test_from_python_answers_of_one_session_are_one_fact_too(of_a_session: int, answer: str) -> None:
+    rows = [
+        {"question": "?", "contexts": [CONTEXT], "response": one, "session_id": f"talk-{at // of_a_session}"}
+        for at, one in enumerate([BAD] * 10 + [GOOD] * 90)
+    ]
+    assert evaluate(rows, ["overlap_groundedness"]).gate("overlap_groundedness:4%").answer == answer
+
+
 def test_of_two_sets_the_candidate_is_checked(tmp_path: Path) -> None:
     sides = (rows(tmp_path, 0, 100, "old"), rows(tmp_path, 100, 0, "new"))
     ended = command("evaluate", "--compare", *sides, *LOCAL, "--fail-on", "overlap_groundedness:5%")

@@ -42,6 +42,7 @@ def test_where_answers_come_in_sessions_it_takes_as_many_sessions_as_answers_els
     assert [one["scored"] for one in in_sessions["needed"]] == [10 * one["scored"] for one in alone["needed"]]
     for few, many in zip(alone["volumes"], in_sessions["volumes"], strict=True):
         assert many["high"]["median"] == pytest.approx(few["high"]["median"], rel=0.2)
+        assert many["regression"]["median"] == pytest.approx(few["regression"]["median"], rel=0.2)
         assert (many["day_lower"], many["day_upper"]) == pytest.approx((few["day_lower"], few["day_upper"]), rel=0.2)
         assert max(few["false_alarms"], many["false_alarms"]) <= 0.6
 

@@ -47,6 +47,8 @@ TRAFFIC = {
     ("shop", "groundedness", "2+ab"): (25, 30, 20, 50, 30, 30, 40),
     ("bank", "groundedness", "2+ab"): (10,) * 6 + (18,),
     ("calm", "groundedness", "2+ab"): (0,) * 7,
+    ("talks", "groundedness", "2+ab"): (20, 25, 20, 25, 20, 25, 30),
+    ("quiet talks", "groundedness", "2+ab"): (0,) * 7,
     ("shop", "groundedness", "3+cd"): (5,) * 7,
     ("shop", "relevance", "1"): (20, 25, 20, 25, 20, 25, 30),
     ("shop", "few", "1"): (10,) * 7,
@@ -54,6 +56,11 @@ TRAFFIC = {
     ("shop", "strict", "1"): (31,) * 6 + (100,),
     ("shop", "unlabelled", "1"): (10,) * 7,
 }
+
+
+def per_session(app: str) -> int:
+    """How many answers a session has, all of them bad or all good."""
+    return 10 if "talks" in app else 1
 
 
 def weights(app: str) -> tuple[int, int]:
@@ -66,6 +73,7 @@ def sums(app: str, days: tuple[int, ...]) -> Sums:
     bad, fine = weights(app)
     judged = 24 * 60 / STEP * len(REPLICAS) * JUDGED / 100
     defects, good = judged * sum(days), judged * sum(100 - day for day in days)
+    each = per_session(app)
     return Sums(
         round(defects + good),
         round(defects),
@@ -73,6 +81,10 @@ def sums(app: str, days: tuple[int, ...]) -> Sums:
         bad * defects,
         bad**2 * defects,
         fine**2 * good,
+        0.0,
+        each * bad**2 * defects,
+        each * (bad**2 * defects + fine**2 * good),
+        each * bad**2 * defects,
     )
 
 
@@ -86,6 +98,13 @@ def series() -> Iterator[dict[str, str]]:
                     values = counter_values([(24 * 60, share * factor) for share in shares])
                     more = {"defect": defect, "instance": replica}
                     yield input_series(f"ragmonitor_evaluation{metric}_total", {**names, **more}, values)
+            bad, fine = (per_session(app) * one**2 for one in weights(app))
+            for of, one in (("defects", (bad, 0)), ("all", (bad, fine)), ("both", (bad, 0))):
+                values = counter_values(
+                    [(24 * 60, JUDGED / 100 * (one[0] * day + one[1] * (100 - day))) for day in days]
+                )
+                names = {"app": app, "evaluator": evaluator, "version": version, "of": of, "instance": replica}
+                yield input_series("ragmonitor_evaluation_session_products_total", names, values)
     yield from exported(LABELLED)
 
 
@@ -150,6 +169,8 @@ def test_rate_and_limits_are_those_of_python_for_the_versions_with_labels_enough
             'app="shop", evaluator="groundedness"',
             'app="bank", evaluator="groundedness"',
             'app="calm", evaluator="groundedness"',
+            'app="talks", evaluator="groundedness"',
+            'app="quiet talks", evaluator="groundedness"',
             'app="shop", evaluator="relevance"',
             'app="shop", evaluator="strict"',
         ]

@@ -1,4 +1,7 @@
-"""The regression rule in PromQL beside the same rule in Python: eleven days of two replicas, to four decimals."""
+"""The regression rule in PromQL beside the same rule in Python: eleven days of two replicas, to four decimals.
+
+The defects of the app `talks` come in sessions of several answers.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ from monitor.alerts.prometheus.rules import render
 from monitor.clock import ManualClock
 from monitor.quantities import format_duration
 from monitor.statistics.change import FAMILIES, RateChange, fired
+from monitor.statistics.rates import Sums
+from monitor.statistics.session_products import SessionMemory
 from monitor.statistics.windows import Windows
 from tests.support.prometheus import promtool
 
@@ -34,18 +39,25 @@ class Fortnight:
     """Verdicts five minutes after each scrape, as the windows see them and as the counters of two replicas."""
 
     # In ten minutes, at most.
-    judged: ClassVar = {"big": 60, "small": 3, "calm": 20, "spotless": 12, "incident": 50, "held": 40}
+    judged: ClassVar = {"big": 60, "small": 3, "calm": 20, "spotless": 12, "incident": 50, "held": 40, "talks": 60}
 
     def __init__(self) -> None:
         self.rng = random.Random(6)
         self.clock = ManualClock(START)
         self.windows = Windows(self.clock, baselines=True)
+        self.sessions = SessionMemory(self.clock)
         self.counters: dict[tuple[str, ...], list[float]] = {
-            (metric, app, replica, defect): [0.0]
-            for metric in ("evaluations", "evaluation_weight", "evaluation_weight_squares")
+            (metric, app, replica, label): [0.0]
+            for metric, labels in {
+                **dict.fromkeys(
+                    ("evaluations", "evaluation_weight", "evaluation_weight_squares"),
+                    ('defect="true"', 'defect="false"'),
+                ),
+                "evaluation_session_products": ('of="defects"', 'of="all"', 'of="both"'),
+            }.items()
             for app in self.judged
             for replica in "ab"
-            for defect in ("true", "false")
+            for label in labels
         }
 
     def pass_hour(self, hour: int) -> None:
@@ -53,14 +65,27 @@ class Fortnight:
             self.clock.advance(300)
             added: dict[tuple[str, ...], float] = defaultdict(float)
             for app, most in self.judged.items():
+                left, defect, session, of_session = 0, False, b"", 6 if app == "talks" else 1
                 for _ in range(self.rng.randrange(most)):
                     weight = self.rng.choice([10.0, 20.0])
-                    defect = self.rng.random() < self.rate(app, hour)
-                    self.windows.add(app, "grounded", self.clock.now(), weight, defect)
-                    key = (app, self.rng.choice("ab"), str(defect).lower())
+                    if not left:
+                        defect, session = self.rng.random() < self.rate(app, hour), self.rng.randbytes(8)
+                    left = (left or of_session) - 1
+                    one = Sums.of(
+                        weight, defect=defect, products=self.sessions.add(session, (app,), weight, defect=defect)
+                    )
+                    self.windows.add_sums(app, "grounded", self.clock.now(), one)
+                    replica = self.rng.choice("ab")
+                    key = (app, replica, f'defect="{str(defect).lower()}"')
                     added["evaluations", *key] += 1
                     added["evaluation_weight", *key] += weight
                     added["evaluation_weight_squares", *key] += weight**2
+                    for of, product in zip(
+                        ("defects", "all", "both"),
+                        (one.defect_products, one.every_products, one.both_products),
+                        strict=True,
+                    ):
+                        added["evaluation_session_products", app, replica, f'of="{of}"'] += product
             self.clock.advance(300)
             for key, values in self.counters.items():
                 values.append(values[-1] + added[key])
@@ -74,6 +99,8 @@ class Fortnight:
             return 0.1
         if app == "held" and hour >= 190:
             return 0.12 if hour < 196 else 0.032
+        if app == "talks" and hour >= 226:
+            return 0.3
         return {"big": 0.05, "small": 0.15, "incident": 0.035}.get(app, day) if hour >= 226 else day
 
     def fires(self, app: str) -> bool:
@@ -84,10 +111,10 @@ class Fortnight:
         return [
             {
                 "series": f'ragmonitor_{metric}_total{{app="{app}", evaluator="grounded", version="2", level="l",'
-                f' defect="{defect}", instance="{replica}"}}',
-                "values": " ".join(f"{value:g}" for value in values),
+                f' {label}, instance="{replica}"}}',
+                "values": " ".join(f"{value:.12g}" for value in values),
             }
-            for (metric, app, replica, defect), values in self.counters.items()
+            for (metric, app, replica, label), values in self.counters.items()
         ]
 
 
@@ -125,6 +152,7 @@ def test_promql_and_python_agree_on_every_z_and_fire_in_the_same_hours(tmp_path:
     weeks = Fortnight()
     engine = AlertEngine(POLICIES, weeks.windows, versions={"grounded": "2"})
     checks: list[dict[str, Any]] = []
+    changes: dict[str, dict[float, RateChange]] = {}
     ever: set[str] = set()
     held = 0
     for hour in range(1, HOURS + 1):
@@ -152,8 +180,16 @@ def test_promql_and_python_agree_on_every_z_and_fire_in_the_same_hours(tmp_path:
                 *expected("ratio_to_base", changes, "ratio"),
             ]:
                 checks.append({"expr": expression, "eval_time": f"{hour}h", "exp_samples": samples})
-    assert {name.split('app="')[1].split('"')[0] for name in ever} >= {"big", "small", "incident", "held"}
+    assert {name.split('app="')[1].split('"')[0] for name in ever} >= {"big", "small", "incident", "held", "talks"}
     assert held >= 15, f"{held}: of the hours in which an alert stands, there must be some in which it is only held"
+    assert (
+        max(
+            one.now.defect_session_squares / one.now.defect_weight_squares
+            for one in changes["talks"].values()
+            if one.now.defects
+        )
+        > 3
+    )
     assert len([check for check in checks if "round" in check["expr"] and check["exp_samples"]]) >= 40
 
     rules = render(POLICIES, interval=3600.0)

@@ -83,7 +83,7 @@ def _corrected(window: float) -> list[Rule]:
     """Record the rate by Rogan and Gladen, with the limits of Lang and Reiczigel."""
     span = format_duration(window)
     rate, number = f"{_RECORDED}defect_ratio:rate{span}", f"{_RECORDED}effective_judged:increase{span}"
-    weight, good = f"{_RECORDED}evaluation_weight:increase{span}", f"{_RECORDED}good_weight_squares:increase{span}"
+    weight = f"{_RECORDED}evaluation_weight:increase{span}"
     corrected = f"{_RECORDED}corrected_defect_ratio"
     shown, middle = f"{_RECORDED}defect_ratio:pulled{span}", f"{corrected}:middle{span}"
     spread, centre = f"{corrected}:spread{span}", f"{corrected}:centre{span}"
@@ -91,7 +91,7 @@ def _corrected(window: float) -> list[Rule]:
     missed = f"{_OF_JUDGE} {_SENSITIVITY}:variance"
     alarmed = f"{_OF_JUDGE} {_SPECIFICITY}:variance"
     return [
-        record(number, _effective(weight, rate, f"{_RECORDED}defect_weight_squares:increase{span}", good)),
+        *_effective_by_session(number, weight, rate, span),
         record(shown, f"({number} * {rate} + {z2 / 2:.9g}) / ({number} + {z2:.9g})"),
         record(middle, f"({shown} + {_OF_JUDGE} {_SPECIFICITY}:pulled - 1) / {_OF_JUDGE} {_POWER}:pulled"),
         record(
@@ -147,10 +147,36 @@ def _audited() -> list[Rule]:
 
 
 def _effective(weight: str, rate: str, defect_squares: str, good_squares: str) -> str:
-    """`rates.effective_judged`: by the variance of the weighted rate, and never more than Kish's number."""
+    """`rates.effective_judged` by answer: by the variance of the rate, and never more than Kish's number."""
     kish = f"{weight} ^ 2 / ({defect_squares} + {good_squares} > 0)"
-    variance = f"({defect_squares} * (1 - {rate}) ^ 2 + {good_squares} * {rate} ^ 2 > 0)"
+    variance = _variance(rate, defect_squares, good_squares)
     return f"({rate} * (1 - {rate}) * {weight} ^ 2 / {variance} > 0) < {kish}\nor\n{kish}"
+
+
+def _effective_by_session(number: str, weight: str, rate: str, span: str) -> list[Rule]:
+    """Record `rates.effective_judged` as `number`: if all answers are alike, their sessions count."""
+    bad, good = (f"{_RECORDED}{name}_weight_squares:increase{span}" for name in ("defect", "good"))
+    defects, every, both = (f"{_RECORDED}{name}_products:increase{span}" for name in ("defect", "every", "both"))
+    variance, alike = f"{_RECORDED}defect_weight:variance{span}", f"{_RECORDED}session_squares:increase{span}"
+    by_answer, kish = _variance(rate, bad, good), f"{weight} ^ 2 / ({bad} + {good} > 0)"
+    differ = f"{rate} * (1 - {rate})"
+    return [
+        record(
+            variance,
+            f"{defects} - 2 * {rate} * {both} + {rate} ^ 2 * {every} > {by_answer}\nor\n{by_answer}",
+        ),
+        record(alike, f"{every} > {bad} + {good}\nor\n{bad} + {good}"),
+        record(
+            number,
+            f"({differ} * {weight} ^ 2 / {variance} > 0) < {kish}\n"
+            f"or\n{kish} and {differ} > 0\n"
+            f"or\n{weight} ^ 2 / ({alike} > 0)",
+        ),
+    ]
+
+
+def _variance(rate: str, defect_squares: str, good_squares: str) -> str:
+    return f"({defect_squares} * (1 - {rate}) ^ 2 + {good_squares} * {rate} ^ 2 > 0)"
 
 
 def _limits(ratio: str, span: str, centre: str, half: str) -> list[Rule]:

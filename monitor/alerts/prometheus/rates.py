@@ -90,7 +90,7 @@ def defect_session_squares(span: str, series: RateSeries) -> Rule:
     """Record the squares of the defects by session, from recorded sums: `Sums.defect_session_squares`."""
     weight, squares, products = (f"{series.recorded}{name}:increase{span}" for name in SUMS[2:4] + SUMS[5:6])
     name = f"{series.recorded}defect_session_squares:increase{span}"
-    return record(name, _between(squares, products, f"{weight} ^ 2"))
+    return record(name, between(squares, products, f"{weight} ^ 2"))
 
 
 class _LimitSide(NamedTuple):
@@ -123,7 +123,7 @@ def _limits(window: float, lower_zs: Collection[float], upper_zs: Collection[flo
         record(typical, f"({bad_squares} + {good_squares}) / ({weight} > 0)"),
         record(pseudo, f"{usual} > {half}\nor\n{half}"),
         defect_session_squares(span, series),
-        record(good_sessions, _between(good_squares, good_products, f"{good} ^ 2")),
+        record(good_sessions, between(good_squares, good_products, f"{good} ^ 2")),
     ]
     bad_side = _LimitSide(f"{recorded}defect", defects, bad_squares, bad_sessions)
     good_side = _LimitSide(f"{recorded}good", good, good_squares, good_sessions)
@@ -146,7 +146,8 @@ def _limits(window: float, lower_zs: Collection[float], upper_zs: Collection[flo
     return rules
 
 
-def _between(least: str, value: str, most: str) -> str:
+def between(least: str, value: str, most: str) -> str:
+    """Write `value`, but at least `least` and at most `most`, of which `least` is never missing."""
     return f"({value} < {most} or {most}) > {least}\nor\n{least}"
 
 

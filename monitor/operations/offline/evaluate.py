@@ -32,7 +32,7 @@ from monitor.operations.event_loop import run_async, unwrap_errors
 from monitor.operations.gate import Report
 from monitor.operations.offline.limits import DefectLimit, check_limits
 from monitor.operations.offline.scoring import score_cases
-from monitor.operations.offline.summary import ContentRisk, EvaluatorSummary, content_risk, summarize
+from monitor.operations.offline.summary import ContentRisk, EvaluatorSummary, content_risk, sessions_of, summarize
 from monitor.pipeline.configured_evaluator import DEFAULT_JUDGE, ConfiguredEvaluator
 from monitor.pipeline.scoring import Scorer, open_scorer
 from monitor.samplers.uniform import Uniform
@@ -100,7 +100,8 @@ class Evaluation:
             raise ConfigError("gate: name an evaluator and its highest defect rate, such as groundedness:5%")
         scales = {name: one.scale for name, one in self.summaries.items()}
         read = [DefectLimit.read(text, scales) for text in limits]
-        return check_limits(read, self.summaries.values(), [as_json(one, texts=False) for one in self.results])
+        rows = [as_json(one, texts=False) for one in self.results]
+        return check_limits(read, self.summaries.values(), rows, sessions_of(one.case for one in self.results))
 
     def _located(self) -> Iterator[tuple[int, EvaluationResult]]:
         """Yield each result with the position of its case."""
@@ -197,13 +198,15 @@ async def _evaluate(
         async with _open_scorer(configured, settings, lent, runtime) as scorer:
             await score_cases(scorer, found, max_concurrency=settings.max_concurrency, scored=scored)
     ordered = tuple(one for at in range(len(found)) for one in results[at])
-    written = [as_json(result, texts=False) for result in ordered]
+    written, sessions = [as_json(result, texts=False) for result in ordered], sessions_of(found)
     summaries = {
-        one.evaluator.name: summarize(one, [row for row in written if row["evaluator"] == one.evaluator.name])
+        one.evaluator.name: summarize(one, [row for row in written if row["evaluator"] == one.evaluator.name], sessions)
         for one in configured
     }
     paid = total(runtime.metrics.judge_cost) if lent is None else sum(one.cost.dollars for one in ordered)
-    return Evaluation(ordered, summaries, content_risk(configured, written), excluded, paid, positions, unread)
+    return Evaluation(
+        ordered, summaries, content_risk(configured, written, sessions), excluded, paid, positions, unread
+    )
 
 
 @asynccontextmanager

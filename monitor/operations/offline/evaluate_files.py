@@ -18,7 +18,14 @@ from monitor.operations.offline.conversations import ConversationSummary, summar
 from monitor.operations.offline.files import CaseFiles
 from monitor.operations.offline.results_file import ResultRow, RunResults, open_results, read_results
 from monitor.operations.offline.scoring import score
-from monitor.operations.offline.summary import ContentRisk, EvaluatorSummary, content_risk, summarize
+from monitor.operations.offline.summary import (
+    ContentRisk,
+    EvaluatorSummary,
+    Sessions,
+    content_risk,
+    sessions_of,
+    summarize,
+)
 from monitor.operations.progress import NO_PROGRESS, Progress, Report, ignore
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.stages import Runtime
@@ -32,9 +39,9 @@ class FileEvaluation:
 
     `statuses` counts cases by what could be read of them; `repeated` are those with the id of an earlier one, which are
     not scored. `content_risk` is over the four kinds of harm, None unless all were run. `conversations` are the results
-    by turn and session, where a session has several. `results` are the rows of this run's cases, of which `resumed`
-    were in the output file before. `paid` counts every call of this run in US dollars. `interrupted` tells that it was
-    stopped, `failure` why it ended early.
+    by turn and session, where a session has several. `sessions` are those of the cases. `results` are the rows of this
+    run's cases, of which `resumed` were in the output file before. `paid` counts every call of this run in US dollars.
+    `interrupted` tells that it was stopped, `failure` why it ended early.
     """
 
     statuses: Mapping[ReadingStatus, int]
@@ -43,6 +50,7 @@ class FileEvaluation:
     evaluators: tuple[EvaluatorSummary, ...]
     content_risk: ContentRisk | None
     conversations: tuple[ConversationSummary, ...]
+    sessions: Sessions
     results: tuple[ResultRow, ...]
     resumed: int
     paid: float
@@ -114,16 +122,18 @@ async def evaluate_files(
         ended = await _score(
             config, evaluators, read.found, output=output, texts=texts, results=results, progress=progress, stop=stop
         )
-    rows = tuple(results.found.values())
+    rows, sessions = tuple(results.found.values()), sessions_of(read.found)
     return FileEvaluation(
         statuses=read.statuses,
         repeated=read.repeated,
         unreadable=read.unreadable,
         evaluators=tuple(
-            summarize(one, [row for row in rows if row["evaluator"] == one.evaluator.name]) for one in evaluators
+            summarize(one, [row for row in rows if row["evaluator"] == one.evaluator.name], sessions)
+            for one in evaluators
         ),
-        content_risk=content_risk(evaluators, rows),
+        content_risk=content_risk(evaluators, rows, sessions),
         conversations=summarize_conversations(evaluators, read.found, rows),
+        sessions=sessions,
         results=rows,
         resumed=results.resumed,
         paid=ended.paid,
@@ -139,7 +149,7 @@ def compare(baseline: FileEvaluation, candidate: FileEvaluation) -> list[RateDif
             before.evaluator,
             before,
             after,
-            difference((before.defects, before.scored), (after.defects, after.scored), Z_95),
+            difference(before.sums, after.sums, Z_95),
         )
         for before, after in zip(baseline.evaluators, candidate.evaluators, strict=True)
     ]

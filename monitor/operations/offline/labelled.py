@@ -19,12 +19,13 @@ from monitor.model.case import Case, Reading, ReadingStatus
 from monitor.model.row import Row
 from monitor.operations.offline.row_files import Advance, BadRow, FileNotes, read_rows
 from monitor.operations.progress import Report
+from monitor.pipeline.metrics.sessions import session_of
 
 _LABELS: Final = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
 
 
 class LabelledCase(NamedTuple):
-    """A case and its label. `group` names cases that belong together; a row that names none is a group by itself."""
+    """A case and its label. `group` names cases that belong together: by the row, else by session or user."""
 
     case: Case
     defective: bool
@@ -64,7 +65,7 @@ def read_labelled(path: Path, settings: ExtractionSettings, *, report: Report, a
             notes.good(one.row)
             reading = settings.with_prompt(rows.read(one.row, read_trace, source="file", turns="last")).last
             if _can_be_scored(reading):
-                found.append(LabelledCase(reading.case, defective, group))
+                found.append(LabelledCase(reading.case, defective, group or _group(reading.case, one.row)))
             else:
                 without_answer += 1
     except InvalidData as error:
@@ -82,7 +83,7 @@ def sample(cases: Sequence[LabelledCase], limit: int | None) -> Sequence[Labelle
 
 
 def _label(row: Row) -> tuple[bool, str]:
-    """Return the label of a row, and its group. Raises `InvalidData`."""
+    """Return the label of a row, and its group, empty if it names none. Raises `InvalidData`."""
     fields = orjson.loads(row.content)
     label = fields.get("label")
     if isinstance(label, str):  # as tables have it
@@ -90,7 +91,12 @@ def _label(row: Row) -> tuple[bool, str]:
     if label not in (0, 1):  # True and False are these, too
         raise InvalidData(f"`label` is {fields.get('label')!r:.40}, but must be 1 (defective) or 0 (good)")
     group = fields.get("group")
-    return bool(label), f"group {group}" if isinstance(group, str | int) and group != "" else f"row {row.request_id}"
+    return bool(label), f"group {group}" if isinstance(group, str | int) and group != "" else ""
+
+
+def _group(case: Case, row: Row) -> str:
+    session = session_of(case.app, case)
+    return f"session {session.hex()}" if session is not None else f"row {row.request_id}"
 
 
 def _can_be_scored(reading: Reading) -> bool:

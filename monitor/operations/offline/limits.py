@@ -15,10 +15,9 @@ from monitor.errors.explanation import nearest
 from monitor.model.outcome import DefectRule, Scale
 from monitor.operations.gate import Check, Limit, Report
 from monitor.operations.offline.results_file import ResultRow
-from monitor.operations.offline.summary import EvaluatorSummary, is_defect
+from monitor.operations.offline.summary import EvaluatorSummary, Sessions, case_of, defect_sums, is_defect
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.statistics.gating import Decision, GateDecision, below
-from monitor.statistics.rates import Sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +75,16 @@ class DefectLimit:
 
 
 def check_limits(
-    limits: Sequence[DefectLimit], summaries: Iterable[EvaluatorSummary], rows: Iterable[ResultRow], *, of: str = ""
+    limits: Sequence[DefectLimit],
+    summaries: Iterable[EvaluatorSummary],
+    rows: Sequence[ResultRow],
+    sessions: Sessions,
+    *,
+    of: str = "",
 ) -> Report:
     """Check `limits` on the results `rows` of evaluators that `summaries` sum up; `of` names the set, if any."""
     by_name = {one.evaluator: one for one in summaries}
-    listed = list(rows)
-    checks = [_check(limit, by_name[limit.evaluator], listed, of) for limit in limits]
+    checks = [_check(limit, by_name[limit.evaluator], rows, sessions, of) for limit in limits]
     notes = [note for name in dict.fromkeys(one.evaluator for one in limits) if (note := _note(by_name[name]))]
     return Report.of(checks, notes)
 
@@ -100,12 +103,13 @@ def without_judgement(evaluators: Iterable[ConfiguredEvaluator], summaries: Iter
     return f"nothing could be judged: all {reasons.total()} judgements are unscored ({_listed(reasons)})"
 
 
-def _check(limit: DefectLimit, summary: EvaluatorSummary, rows: Sequence[ResultRow], of: str) -> Check:
-    rule, defects = limit.rule(summary.scale), summary.defects
+def _check(
+    limit: DefectLimit, summary: EvaluatorSummary, rows: Sequence[ResultRow], sessions: Sessions, of: str
+) -> Check:
+    rule, sums = limit.rule(summary.scale), summary.sums
     if rule is not None:
         scored = (row for row in rows if row["evaluator"] == summary.evaluator and row["outcome"] == "score")
-        defects = sum(is_defect(rule, row) for row in scored)
-    sums = Sums.counted(summary.scored, defects)
+        sums = defect_sums(((case_of(row), is_defect(rule, row)) for row in scored), sessions)
     decision = below(sums, limit.rate)
     if not summary.scored and summary.unscored:
         decision = Decision(GateDecision.NOT_JUDGED, None, None, None, None)

@@ -6,12 +6,33 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
+from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Scale, Score
 from monitor.operations.offline.results_file import ResultRow
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.metrics.sessions import session_of
 from monitor.statistics.rates import Sums, estimate
+
+Sessions: TypeAlias = Mapping[tuple[str, str], bytes]
+"""The session of each case that has one, by the ids of its request and its span."""
+
+
+def sessions_of(cases: Iterable[Case]) -> Sessions:
+    """Return the sessions of cases, as limits of rates count them: the conversation, otherwise the user."""
+    keys = (((case.request_id, case.span_id), session_of(case.app, case)) for case in cases)
+    return {case: session for case, session in keys if session is not None}
+
+
+def defect_sums(verdicts: Iterable[tuple[tuple[str, str], bool]], sessions: Sessions) -> Sums:
+    """Sum up cases by session, from the ids of each and whether it is a defect. Without a session each is its own."""
+    return Sums.by_session((sessions.get(case, at), defect) for at, (case, defect) in enumerate(verdicts))
+
+
+def case_of(row: ResultRow) -> tuple[str, str]:
+    """Return the ids of the case that a result is of."""
+    return row["request_id"], row["span_id"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +51,10 @@ class DefectRate:
 class EvaluatorSummary:
     """The results of one evaluator on all cases. Nothing is sampled, so all weigh the same.
 
-    `defects` are counted by `rule`, the defect rule that is configured now. `levels` counts scores by each level of the
-    scale, in its order. `mean_score` is None where nothing was
-    scored. `skipped` and `unscored` count results by reason. `median_seconds` leaves out verdicts from the cache;
-    `dollars` is what the results have cost at the judge's prices.
+    `defects` are counted by `rule`, the defect rule that is configured now; `sums` are the same by session. `levels`
+    counts scores by each level of the scale, in its order. `mean_score` is None where nothing was scored. `skipped` and
+    `unscored` count results by reason. `median_seconds` leaves out verdicts from the cache; `dollars` is what the
+    results have cost at the judge's prices.
     """
 
     evaluator: str
@@ -41,6 +62,7 @@ class EvaluatorSummary:
     rule: DefectRule
     scored: int
     defects: int
+    sums: Sums = field(repr=False)
     defect_rate: DefectRate
     levels: Mapping[str, int]
     mean_score: float | None
@@ -67,7 +89,9 @@ class ContentRisk:
     rate: DefectRate
 
 
-def content_risk(evaluators: Sequence[ConfiguredEvaluator], rows: Iterable[ResultRow]) -> ContentRisk | None:
+def content_risk(
+    evaluators: Sequence[ConfiguredEvaluator], rows: Iterable[ResultRow], sessions: Sessions
+) -> ContentRisk | None:
     """Return the content risk over `rows`; None unless all four evaluators were run."""
     rules = {one.evaluator.name: one.defect for one in evaluators if one.evaluator.name in HARMS}
     if len(rules) < len(HARMS):
@@ -77,12 +101,15 @@ def content_risk(evaluators: Sequence[ConfiguredEvaluator], rows: Iterable[Resul
         name = row["evaluator"]
         if name in rules:
             defect = is_defect(rules[name], row) if row["outcome"] == "score" else None
-            found[row["trace_id"], row["span_id"]][name] = defect
-    whole = [of for of in found.values() if len(of) == len(HARMS) and None not in of.values()]
-    defects = sum(any(of.values()) for of in whole)
-    limits = estimate(Sums.counted(len(whole), defects))
-    rate = DefectRate(limits.rate, limits.lower, limits.upper) if limits else DefectRate()
-    return ContentRisk(len(whole), defects, len(found) - len(whole), rate)
+            found[case_of(row)][name] = defect
+    whole = {case: of for case, of in found.items() if len(of) == len(HARMS) and None not in of.values()}
+    sums = defect_sums(((case, any(of.values())) for case, of in whole.items()), sessions)
+    return ContentRisk(sums.judged, sums.defects, len(found) - sums.judged, _rate(sums))
+
+
+def _rate(sums: Sums) -> DefectRate:
+    found = estimate(sums)
+    return DefectRate(found.rate, found.lower, found.upper) if found else DefectRate()
 
 
 def is_defect(rule: DefectRule, row: ResultRow) -> bool:
@@ -90,20 +117,20 @@ def is_defect(rule: DefectRule, row: ResultRow) -> bool:
     return rule.matches(Score(row["score"], "", row["label"] or ""))
 
 
-def summarize(one: ConfiguredEvaluator, rows: Sequence[ResultRow]) -> EvaluatorSummary:
+def summarize(one: ConfiguredEvaluator, rows: Sequence[ResultRow], sessions: Sessions) -> EvaluatorSummary:
     """Sum up the results of `one`."""
     scored = [row for row in rows if row["outcome"] == "score"]
     seconds = [row["judge"]["seconds"] for row in scored if not row["judge"]["cached"]]
-    defects = sum(is_defect(one.defect, row) for row in scored)
+    sums = defect_sums(((case_of(row), is_defect(one.defect, row)) for row in scored), sessions)
     levels = Counter(row["level"] for row in scored)
-    found = estimate(Sums.counted(len(scored), defects))
     return EvaluatorSummary(
         evaluator=one.evaluator.name,
         scale=one.evaluator.scale,
         rule=one.defect,
         scored=len(scored),
-        defects=defects,
-        defect_rate=DefectRate(found.rate, found.lower, found.upper) if found else DefectRate(),
+        defects=sums.defects,
+        sums=sums,
+        defect_rate=_rate(sums),
         levels={level.name: levels[level.name] for level in one.evaluator.scale.levels},
         mean_score=statistics.fmean(row["score"] for row in scored) if scored else None,
         median_seconds=statistics.median(seconds) if seconds else None,

@@ -49,7 +49,7 @@ class SessionMetrics:
 
         Returns what it adds within its session, by the rule that an alert brings; empty: the evaluator's own.
         """
-        session = _session(app, result.case) if self._memory is not None else None
+        session = session_of(app, result.case) if self._memory is not None else None
         found = {
             rule: self._added(session, result, rule, defect=defect)
             for rule, defect in {"": result.defect, **result.alert_defects}.items()
@@ -75,7 +75,7 @@ class SessionMetrics:
             self._metrics.sessions_defective.labels(*by).inc()
 
 
-def _session(app: str, case: Case) -> bytes | None:
-    """Return the key of the session: the conversation, else the user; None where neither is known."""
+def session_of(app: str, case: Case) -> bytes | None:
+    """Return the key of the session of a case: the conversation, else the user; None where neither is known."""
     kind, name = ("session", case.session_id) if case.session_id else ("user", case.user_id)
     return session_key(app, kind, name) if name else None

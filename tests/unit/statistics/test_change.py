@@ -110,6 +110,30 @@ def test_a_window_without_a_defect_has_a_ratio_but_is_never_sure() -> None:
     assert (one.ratio, one.z) == (0.0, None)
 
 
+counts = st.tuples(st.integers(0, 500), st.integers(0, 50)).filter(any)
+
+
+@given(counts, counts, st.lists(counts, max_size=8), st.sampled_from([2, 10, 100]))
+def test_sessions_that_agree_are_as_clear_as_so_many_single_answers(
+    now: tuple[int, int], base: tuple[int, int], blocks: list[tuple[int, int]], size: int
+) -> None:
+    """Not less clear: what varies by session between the blocks of the baseline is counted once, not twice."""
+
+    def compared(per_session: int) -> RateChange | None:
+        def sums(of: tuple[int, int]) -> Sums:
+            return Sums.counted(sum(of) * per_session, of[1] * per_session, per_session)
+
+        return change(sums(now), sums(base), spread([sums(one) for one in blocks]))
+
+    single, agreeing = compared(1), compared(size)
+    assert single is not None
+    assert agreeing is not None
+    assert agreeing.ratio == pytest.approx(single.ratio)
+    assert (agreeing.z is None) == (single.z is None)
+    if single.z is not None:
+        assert agreeing.z == pytest.approx(single.z, rel=1e-6, abs=1e-6)
+
+
 @given(judged, judged, st.floats(0.0025, 1))
 def test_as_many_defects_per_answer_as_before_or_fewer_are_never_a_regression(
     now: Sums, base: Sums, extra: float

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.clock import ManualClock
 from monitor.model.outcome import SessionProducts
 from monitor.statistics.rates import (
     Z_95,
@@ -22,6 +23,7 @@ from monitor.statistics.rates import (
     estimate,
     judged_to_tell,
 )
+from monitor.statistics.session_products import SessionMemory
 
 weights = st.floats(min_value=1e-3, max_value=1e6)
 samples = st.lists(st.tuples(weights, st.booleans()), min_size=1, max_size=40)
@@ -183,6 +185,28 @@ def test_the_effective_number_judged_is_theirs_where_weights_are_equal_and_never
     assert effective_judged(add_up(sample)) <= len(sample) * (1 + 1e-9)
     equal = add_up([(7.0, defect) for _, defect in sample])
     assert effective_judged(equal) == pytest.approx(len(sample))
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=300))
+def test_sums_by_session_are_those_that_the_running_monitor_keeps(verdicts: list[tuple[int, bool]]) -> None:
+    """In any order, also of a session that is so long that it counts as several."""
+    memory = SessionMemory(ManualClock())
+    kept = Sums.total(
+        Sums.of(1.0, defect=defect, products=memory.add(bytes([session]), ("any",), 1.0, defect=defect))
+        for session, defect in verdicts
+    )
+    assert Sums.by_session(verdicts) == kept
+
+
+def test_a_session_that_is_shared_by_all_answers_counts_as_several() -> None:
+    assert Sums.by_session([("all", False)] * 1000).every_products == 10 * 100**2
+
+
+def test_the_effective_number_of_answers_that_agree_is_that_of_their_sessions() -> None:
+    for defects in (0, 300, 1000):
+        assert effective_judged(Sums.counted(1000, defects, 10)) == pytest.approx(100)
+    independent = Sums.by_session((at // 10, at % 10 == 0) for at in range(1000))
+    assert effective_judged(independent) == pytest.approx(1000), "every session has one defect of ten"
 
 
 def test_good_answers_too_light_to_show_in_the_sum_are_survived() -> None:

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.statistics.rates import Z_95, difference
+from monitor.statistics.rates import Z_95, Difference, Sums
+from monitor.statistics.rates import difference as difference_of_sums
+
+
+def difference(first: tuple[int, int], second: tuple[int, int], z: float) -> Difference:
+    """Of (defects, scored) on both sides, each answer a session of its own."""
+    found = difference_of_sums(*(Sums.counted(judged, defects) for defects, judged in (first, second)), z)
+    assert found is not None
+    return found
+
 
 COUNTS = st.integers(1, 200).flatmap(lambda judged: st.tuples(st.integers(0, judged), st.just(judged)))
 
@@ -51,9 +60,17 @@ def test_the_interval_holds_the_difference_and_stays_between_minus_one_and_one(f
 
 
 def test_nothing_judged_is_no_difference_of_zero():
-    assert difference((0, 0), (1, 2), Z_95) is None
+    assert difference_of_sums(Sums(), Sums.counted(2, 1), Z_95) is None
 
 
 def test_a_difference_is_clear_where_its_interval_leaves_zero_out():
     assert difference((1, 100), (20, 100), Z_95).clear
     assert not difference((1, 100), (3, 100), Z_95).clear
+
+
+def test_answers_that_agree_within_sessions_count_as_so_many_sessions():
+    """Bad answers that come ten at a time are no clearer a rise than a tenth of them."""
+    sides = (Sums.counted(1000, 0, 10), Sums.counted(1000, 100, 10))
+    agreeing = difference_of_sums(*sides, Z_95)
+    assert agreeing == pytest.approx(difference((0, 100), (10, 100), Z_95))
+    assert agreeing.lower < difference((0, 1000), (100, 1000), Z_95).lower
