@@ -30,6 +30,11 @@ class UserKey:
         hashed = hashlib.blake2b(user_id.encode("utf-8", "surrogatepass"), digest_size=16, key=self._key)
         return f"user-{hashed.hexdigest()}"
 
+    def word(self, text: str) -> str:
+        """Return a hash of a word or a short text, 16 hex digits, always the same under one key."""
+        hashed = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=self._key, person=b"word")
+        return hashed.hexdigest()
+
 
 def load(folder: Path) -> UserKey | None:
     """Load the key in `folder`; None where there is none. Raises `OSError`, also where the file holds no key."""

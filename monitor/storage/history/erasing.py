@@ -91,6 +91,7 @@ def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, in
             )
         eraser.delete("results", "trace_id", traces)
         eraser.delete("people", "trace_id", traces)
+        eraser.delete("features", "request_id", traces)
         eraser.delete("past_results", "n", _past_results_of(eraser, traces))
     return eraser.rows
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from monitor.model.service_version import SeenVersion, ServiceVersion
 from monitor.stages import PastResult
 from monitor.statistics.rates import Sums
+from monitor.storage.history.features import CaseFeatures, load_features
 from monitor.storage.history.rows import load
 from monitor.storage.history.tables import FORMAT, MINUTE, NEWEST_PAST_RESULTS, PAST_RESULTS_AT_MOST
 from monitor.storage.sqlite import ReadOnly, marks
@@ -21,6 +22,21 @@ _ALWAYS = frozenset(
     {"schema", "id", "evaluated_at", "request_id", "trace_id", "app", "evaluator", "version", "outcome", "reason"}
 ) | {"score", "level", "defect", "explanation", "evidence", "weight", "scope", "score_source", "traffic", "attributes"}
 """Keys that every row has."""
+
+
+class JudgedAnswer(NamedTuple):
+    """A scored answer with its features.
+
+    `at`: wall-clock second of the answer. `refused`: whether `refusal_pattern` found a refusal; None: it did not look.
+    """
+
+    request_id: str
+    at: float
+    weight: float
+    defect: bool
+    score: float
+    features: CaseFeatures
+    refused: bool | None
 
 
 class MinuteSums(NamedTuple):
@@ -71,6 +87,16 @@ _BODY = (
 )
 
 
+_JUDGED = (
+    "SELECT own.trace_id, json_extract(CAST(own.body AS TEXT), '$.answered_at'), max(own.at),"
+    " json_extract(CAST(own.body AS TEXT), '$.weight'), own.defect, own.score, features.body, refusals.defect"
+    " FROM results AS own JOIN features ON features.request_id = own.trace_id"
+    " LEFT JOIN results AS refusals ON refusals.trace_id = own.trace_id AND refusals.evaluator = 'refusal_pattern'"
+    " AND refusals.outcome = 'score' AND own.evaluator <> 'refusal_pattern'"
+    " WHERE own.app = ?1 AND own.evaluator = ?2 AND own.at >= ?3 AND own.at < ?4 AND own.outcome = 'score'"
+    " AND json_valid(CAST(own.body AS TEXT)) AND json_extract(CAST(own.body AS TEXT), '$.scope') = 'live'"
+    " GROUP BY own.trace_id ORDER BY 3 DESC, 1 LIMIT ?5"
+)
 _BY_TRACE = (
     "SELECT CASE WHEN length(body) <= 20000 OR NOT json_valid(CAST(body AS TEXT)) OR id = ("
     "SELECT id FROM results WHERE trace_id = ?1 AND json_valid(CAST(body AS TEXT))"
@@ -246,6 +272,20 @@ class HistoryReader:
         kind = "CASE WHEN outcome <> 'score' THEN outcome WHEN defect THEN 'defect' ELSE 'passed' END"
         sql = f"SELECT {kind}, COUNT(*) FROM results WHERE evaluator = ? AND at >= ?{only} GROUP BY 1"  # noqa: S608 - constants
         return dict(self._file.query(sql, values))
+
+    def judged_answers(self, app: str, evaluator: str, since: float, until: float, limit: int) -> list[JudgedAnswer]:
+        """Return the newest answers from `since` up to `until` that count in the rate of an evaluator, oldest first.
+
+        Without those whose features are not kept.
+        """
+        found = self._file.query(_JUDGED, [app, evaluator, since, until, limit])
+        answers = []
+        for request_id, answered_at, at, weight, defect, score, body, refused in reversed(found):
+            with suppress(*_FAULTS):  # as above
+                known = None if refused is None else bool(refused)
+                time, features = min(float(answered_at or at), at), load_features(body)
+                answers.append(JudgedAnswer(request_id, time, float(weight), bool(defect), score, features, known))
+        return answers
 
     def past_results(self) -> list[PastResult]:
         """Return the newest 5,000 results that samplers can learn from, oldest first."""

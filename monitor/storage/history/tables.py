@@ -8,14 +8,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from monitor.model.external import ScoreSource
 from monitor.model.outcome import EvaluationResult, RateScope, Score
 from monitor.privacy.pseudonyms import UserKey
 from monitor.statistics.session_products import alone
+from monitor.storage.history.features import dump_features, features_of
 from monitor.storage.history.rows import as_json, dump, past_result
 from monitor.storage.sqlite import Format, open_database, used_bytes
 
 FORMAT: Final = Format(
-    2,
+    3,
     """
 CREATE TABLE IF NOT EXISTS session_sums (
   at INTEGER, app TEXT, evaluator TEXT, version TEXT, defect INTEGER, judged INTEGER, weight REAL, weight_squares REAL,
@@ -35,6 +37,7 @@ CREATE TABLE IF NOT EXISTS past_results (n INTEGER PRIMARY KEY, at REAL NOT NULL
 CREATE TABLE IF NOT EXISTS people (
   user TEXT, trace_id TEXT, at REAL NOT NULL, PRIMARY KEY (user, trace_id)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS features (request_id TEXT PRIMARY KEY, at REAL NOT NULL, body BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS results (
   id TEXT PRIMARY KEY, at REAL NOT NULL, app TEXT NOT NULL, evaluator TEXT NOT NULL, trace_id TEXT NOT NULL,
   outcome TEXT NOT NULL, defect INTEGER NOT NULL, score REAL, body BLOB NOT NULL
@@ -43,6 +46,7 @@ CREATE TABLE IF NOT EXISTS blanked (until REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS followers (name TEXT PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS feed (n INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, at REAL NOT NULL);
 CREATE INDEX IF NOT EXISTS people_by_time ON people (at);
+CREATE INDEX IF NOT EXISTS features_by_time ON features (at);
 CREATE INDEX IF NOT EXISTS results_by_time ON results (at);
 CREATE INDEX IF NOT EXISTS results_by_trace ON results (trace_id);
 CREATE INDEX IF NOT EXISTS results_by_score ON results (evaluator, defect, score) WHERE outcome = 'score';
@@ -53,7 +57,8 @@ CREATE INDEX IF NOT EXISTS feed_by_id ON feed (id);
 roots of the tables are the first pages, those of the indexes, which are made of them, come after.
 
 `rule_sums`: sums by the defect rules that alerts bring themselves. `past_results`: what samplers learn from after a
-restart. `people`: the user of a trace, by the pseudonym of `privacy`. `blanked`: up to when no result has a text.
+restart. `people`: the user of a trace, by the pseudonym of `privacy`. `features`: what a diagnosis compares of a case,
+once for all its results. `blanked`: up to when no result has a text.
 `feed`: the ids of results in the order in which they were written, without gaps, as far as a sink has still to get
 them; the id of a result that was erased on request is empty. `followers`: up to which number each sink has them."""
 
@@ -95,9 +100,11 @@ def insert(
 ) -> None:
     """Add results within the caller's transaction; a result whose id is known changes nothing.
 
-    `texts` and `quotes` as in `rows.as_json`; with `users` the user of each trace is recorded, by pseudonym.
+    `texts` and `quotes` as in `rows.as_json`; with `users` the user of each trace is recorded, by pseudonym. The
+    features of a case are kept with its first score.
     """
     seen: dict[tuple[str, ...], tuple[str, float, float]] = {}
+    described: set[str] = set()
     for one in results:
         score = one.outcome.value if isinstance(one.outcome, Score) else None
         app = one.case.app.encode("utf-8", "replace").decode()
@@ -122,6 +129,9 @@ def insert(
             if users is not None and one.case.user_id:
                 person = (users.of(one.case.user_id), one.case.request_id, one.evaluated_at)
                 db.execute("INSERT OR REPLACE INTO people (user, trace_id, at) VALUES (?, ?, ?)", person)
+            if score is not None and one.score_source is ScoreSource.OWN and one.case.request_id not in described:
+                described.add(one.case.request_id)
+                _keep_features(db, one, users, texts=texts, addresses=quotes)
         if added and score is not None and one.scope is RateScope.LIVE:
             answered_at = min(one.case.answered_at or one.evaluated_at, one.evaluated_at)
             minute = int(answered_at // MINUTE * MINUTE)
@@ -163,6 +173,7 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
         (before, PAST_RESULTS_AT_MOST),
     )
     db.execute("DELETE FROM people WHERE at < ?", (before,))
+    db.execute("DELETE FROM features WHERE at < max(?, coalesce((SELECT min(at) FROM results), 0))", (before,))
     # In a file that was begun again after damage, positions may be those of the old one.
     newest = "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'feed'), 0)"
     sent = f"SELECT CASE WHEN max(position) <= {newest} THEN min(position) END FROM followers"  # noqa: S608 - constants
@@ -174,6 +185,17 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
     unsent = db.execute(f"DELETE FROM feed WHERE n IN ({first}) AND at < ?", (_PRUNE_AT_ONCE, before)).rowcount  # noqa: S608
     deleted = max(deleted, unsent)
     return deleted == _PRUNE_AT_ONCE
+
+
+def _keep_features(
+    db: sqlite3.Connection, one: EvaluationResult, users: UserKey | None, *, texts: bool, addresses: bool
+) -> None:
+    case = one.case
+    if not (case.request.query or case.response):
+        return
+    if db.execute("SELECT 1 FROM features WHERE request_id = ?", (case.request_id,)).fetchone() is None:
+        found = features_of(case, one.service_version, users, texts=texts, addresses=addresses)
+        db.execute("INSERT INTO features VALUES (?, ?, ?)", (case.request_id, one.evaluated_at, dump_features(found)))
 
 
 def _keep_past_result(db: sqlite3.Connection, row: Mapping[str, Any], at: float) -> None:

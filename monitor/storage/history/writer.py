@@ -106,6 +106,8 @@ class Writer:
         more = prune(db, **limits, at_most=options.max_size)
         if options.texts_retention is not None:
             more = blank(db, wall - options.texts_retention) or more
+            if options.texts != "none":
+                db.execute("DELETE FROM features WHERE at < ?", (wall - options.texts_retention,))
         if not more:
             self._tidied = now
         return True

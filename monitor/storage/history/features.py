@@ -1,0 +1,148 @@
+"""What a diagnosis compares of a case: short facts of its question, its documents and its answer, in bounded size.
+
+They are kept once for each case, beside its results, and as long as these. Texts are in them only as far as the history
+may hold texts: otherwise a word, or a document's address, is a keyed hash, which is equal for equal ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from monitor.model.case import RESPONSE_ID, Case
+from monitor.model.service_version import ServiceVersion
+from monitor.privacy.pseudonyms import UserKey
+from monitor.storage.history.rows import dump, load
+
+MOST_BYTES: Final = 4096
+"""The size of the features of one case. Beyond it words are left out, then documents, then slices."""
+
+_WORDS, _WORD_LENGTH, _READ = 24, 32, 2000  # words kept, characters of one, characters of the question that are read
+_DOCUMENTS, _ADDRESS_LENGTH = 12, 160
+_SLICES, _VALUE_LENGTH = 24, 128
+_SHORTEST: Final = 3
+_SERVICE: Final = ("prompt", "index", "service")
+_TOKEN: Final = re.compile(r"\w+")
+_UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+"""Scripts without spaces between words: two characters in a row stand for a word."""
+
+_COMMON: Final = (
+    "about after also and any are been before but can could did does for from get had has have her here him his how"
+    " into its just like may more most much must not now off one only our out over please she should some such than"
+    " that the their them then there these they this those through too under use very want was way were what when"
+    " where which while who why will with would you your"
+)
+_STOP_WORDS: Final = frozenset(_COMMON.split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseFeatures:
+    """The features of one case.
+
+    `unit` is equal for the cases of one session, or otherwise of one question. `user` is a pseudonym. `versions` are
+    those of the prompt, the index and the service. `number` counts the documents, of which `documents` has the
+    addresses of the first. `score` is the retriever's highest, on its own scale, None where it has none. The lengths
+    are in characters.
+    """
+
+    unit: str
+    user: str = ""
+    model: str = ""
+    context: str = ""
+    slices: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    documents: tuple[str, ...] = ()
+    number: int = 0
+    score: float | None = None
+    question_length: int = 0
+    answer_length: int = 0
+    words: tuple[str, ...] = ()
+
+
+def features_of(
+    case: Case, versions: ServiceVersion, key: UserKey | None, *, texts: bool = True, addresses: bool = True
+) -> CaseFeatures:
+    """Read the features of a case.
+
+    Args:
+        case: as the history gets it: masked, and with the attributes that may leave the monitor.
+        versions: of its result.
+        key: for hashes and pseudonyms; without it there are none.
+        texts: whether words may be kept; otherwise their hashes are.
+        addresses: whether the addresses of documents may be kept; otherwise their hashes are.
+    """
+    hashed = key.word if key is not None else None
+    documents = [one for one in case.retrieved_context if one.kind == "document"]
+    scores = [one.score for one in documents if one.score is not None]
+    named = dict.fromkeys(one.doc_uri or one.doc_id for one in documents[: 4 * _DOCUMENTS])
+    story = f"session {case.session_id}" if case.session_id else f"question {case.request.query.casefold().strip()}"
+    slices = {name: value for name, value in case.attributes.items() if name != RESPONSE_ID and value}
+    parts = versions.parts
+    return CaseFeatures(
+        unit=hashed(story) if hashed is not None else case.request_id,
+        user=key.of(case.user_id) if key is not None else "",
+        model=case.model[:_VALUE_LENGTH],
+        context=str(case.context_status),
+        slices={name: slices[name][:_VALUE_LENGTH] for name in sorted(slices)[:_SLICES]},
+        versions={name: parts[name][:_VALUE_LENGTH] for name in _SERVICE if parts.get(name)},
+        documents=_kept([_short(one) for one in named if one][:_DOCUMENTS], hashed, plain=addresses),
+        number=len(documents),
+        score=max(scores, default=None),
+        question_length=len(case.request.query),
+        answer_length=len(case.response),
+        words=_kept(words_of(case.request.query), hashed, plain=texts),
+    )
+
+
+def _kept(found: Iterable[str], hashed: Callable[[str], str] | None, *, plain: bool) -> tuple[str, ...]:
+    if plain:
+        return tuple(found)
+    return tuple(hashed(one) for one in found) if hashed is not None else ()
+
+
+def _short(address: str) -> str:
+    """Return an address; a long one keeps its beginning and its end."""
+    half = _ADDRESS_LENGTH // 2
+    return address if len(address) <= _ADDRESS_LENGTH else f"{address[: half - 1]}\u2026{address[-half:]}"
+
+
+def words_of(question: str) -> list[str]:
+    """Return the words of a question, each once, without short and common ones; the first two dozen."""
+    found: dict[str, None] = {}
+    for token in _TOKEN.findall(question[:_READ].casefold()):
+        if _UNSPACED.search(token):
+            found |= dict.fromkeys(token[at : at + 2] for at in range(len(token) - 1))
+        elif _SHORTEST <= len(token) <= _WORD_LENGTH and token not in _STOP_WORDS:
+            found[token] = None
+        if len(found) >= _WORDS:
+            break
+    return list(found)[:_WORDS]
+
+
+_FIELDS: Final = tuple(one.name for one in fields(CaseFeatures))
+_EMPTY: Final[tuple[object, ...]] = ("", (), {})
+
+
+def dump_features(features: CaseFeatures) -> bytes:
+    """Write features as JSON of at most `MOST_BYTES`, without what is empty."""
+    row = {name: value for name in _FIELDS if (value := getattr(features, name)) is not None and value not in _EMPTY}
+    body = dump(row)
+    for part in ("words", "documents", "slices", "versions", "model"):
+        if len(body) <= MOST_BYTES:
+            break
+        row.pop(part, None)
+        body = dump(row)
+    return body
+
+
+def load_features(body: bytes) -> CaseFeatures:
+    """Read what `dump_features` wrote. Raises `ValueError`."""
+    row: dict[str, Any] = load(body)
+    try:
+        for name in ("documents", "words"):
+            row[name] = tuple(row.get(name, ()))
+        return CaseFeatures(**row)
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"not features: {error}") from None
