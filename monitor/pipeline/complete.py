@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 from monitor.errors import TooLarge
 from monitor.extraction import rows
@@ -62,10 +62,6 @@ class Complete(ABC):
         Raises `TooLarge` where not all was kept.
         """
 
-    @abstractmethod
-    def without_acks(self) -> Self:
-        """Return it without its acks, as it goes to a worker: they stay in this process."""
-
     def record(self, closed_at: float) -> RequestRecord:
         """Begin its record in the request log; `closed_at` is a wall-clock second."""
         return RequestRecord(
@@ -107,10 +103,6 @@ class WholeTrace(Complete):
             return wire.join(EncodedGroup(part.resource, part.scope, [part.encoded]) for part in parts)
 
         return {".pb": of("traces"), ".logs.pb": of("logs")}
-
-    def without_acks(self) -> Self:
-        """See `Complete`."""
-        return replace(self, acks=(), trace=replace(self.trace, acks=()))
 
     def read(self, read_trace: ReadTrace, settings: ExtractionSettings) -> TraceReading:  # noqa: ARG002 - for rows
         """See `Complete`."""
@@ -159,10 +151,6 @@ class WholeRow(Complete):
     def encoded(self) -> dict[str, bytes]:
         """See `Complete`."""
         return {".jsonl": self.row.content + b"\n"}
-
-    def without_acks(self) -> Self:
-        """See `Complete`."""
-        return replace(self, acks=())
 
     def read(self, read_trace: ReadTrace, settings: ExtractionSettings) -> TraceReading:
         """See `Complete`."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import os
-import pickle
 import re
 import signal
 import socket
@@ -34,7 +32,8 @@ from monitor.pipeline.local_evaluation import (
     Workers,
     described,
 )
-from monitor.pipeline.workers.process import LENGTH, READY, SLOWER, Assignment, frame
+from monitor.pipeline.workers.packing import LENGTH, frame, read_answer
+from monitor.pipeline.workers.process import READY, SLOWER, Assignment
 from monitor.stages import Runtime
 from monitor.telemetry.events import Event
 
@@ -50,21 +49,6 @@ _LONGEST_PAUSE: Final = 30.0  # seconds between two starts that fail
 _MOST_DEATHS: Final = 2  # of workers, at one request
 _NOTES: Final = 4_096
 _LINE: Final = re.compile(r'File "([^"\n]++)", line (\d++) in (\S++)')
-_OURS: Final = ("monitor.model.", "monitor.pipeline.local_evaluation")
-
-
-class _WorkerAnswers(pickle.Unpickler):
-    """Reads the answers of a worker: values of ours and nothing else, even if a text has taken over that process."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if not module.startswith(_OURS):
-            raise pickle.UnpicklingError(f"{module}.{name} is no part of an answer")
-        return super().find_class(module, name)
-
-
-def read_answer(content: bytes) -> Any:
-    """Return what a worker has sent in a frame. Raises whatever pickle raises."""
-    return _WorkerAnswers(io.BytesIO(content)).load()
 
 
 @dataclass(slots=True, eq=False)
@@ -243,7 +227,7 @@ class WorkerPool(Workers):
 
     async def read(self, complete: Complete, noted: Noted) -> ReadResult:
         """See `Workers`."""
-        result: ReadResult = await self._ask(complete.without_acks(), noted)
+        result: ReadResult = await self._ask(complete, noted)
         return result
 
     async def evaluate(self, case: Case, evaluator: str, noted: Noted) -> LocalOutcome:

@@ -1,8 +1,8 @@
 """A worker process: reads what comes through its pipe, one request after the other, and answers in that order.
 
-Its standard input and output are the pipe: frames of four bytes of length and a pickle. It ends when the pipe does, so
-none outlives its parent. The system ends it when one request takes too long (SIGPROF after so much processor time,
-SIGALRM after so much time of the clock), whatever it hangs in, and where that was is written to a file.
+Its standard input and output are the pipe: frames of `packing`. It ends when the pipe does, so none outlives its
+parent. The system ends it when one request takes too long (SIGPROF after so much processor time, SIGALRM after so much
+time of the clock), whatever it hangs in, and where that was is written to a file.
 """
 
 from __future__ import annotations
@@ -11,21 +11,18 @@ import contextlib
 import faulthandler
 import gc
 import os
-import pickle
 import signal
-import struct
 import sys
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, NamedTuple
+from typing import BinaryIO, Final, Literal, NamedTuple
 
 from monitor.clock import SystemClock
 from monitor.model.case import Case
 from monitor.pipeline.complete import Complete
 from monitor.pipeline.local_evaluation import LocalReader
+from monitor.pipeline.workers.packing import LENGTH, frame, read_request
 from monitor.telemetry import logs
 
-LENGTH: Final = struct.Struct("!I")
-"""What each frame begins with: the length of the rest, in bytes."""
 READY: Final = "ready"
 """The first answer of a worker."""
 SLOWER: Final = 6
@@ -47,22 +44,12 @@ class Assignment(NamedTuple):
     log: tuple[str, Literal["json", "text"]]
 
 
-def frame(content: object) -> bytes:
-    """Return an object as a frame. Raises `pickle.PicklingError`, `TypeError` or `AttributeError`."""
-    encoded = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
-    return LENGTH.pack(len(encoded)) + encoded
-
-
 def _next(pipe: BinaryIO) -> bytes | None:
     head = pipe.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None
     content = pipe.read(LENGTH.unpack(head)[0])
     return content if len(content) == LENGTH.unpack(head)[0] else None
-
-
-def _object(content: bytes) -> Any:
-    return pickle.loads(content)  # noqa: S301 - the pipe comes from the process that started this one
 
 
 def _pipe() -> tuple[BinaryIO, BinaryIO]:
@@ -118,7 +105,7 @@ def _work(notes: int) -> None:
     first = _next(taken)
     if first is None:
         return
-    task: Assignment = _object(first)
+    task: Assignment = read_request(first)
     logs.configure(*task.log)
     with contextlib.suppress(Exception):
         task.reader.warm_up()
@@ -130,7 +117,7 @@ def _work(notes: int) -> None:
     while (content := _next(taken)) is not None:
         began = clock.monotonic()
         _limit(task.time_limit)
-        result = _result(task.reader, _object(content))
+        result = _result(task.reader, read_request(content))
         answer = frame((result, clock.monotonic() - began))
         _limit(0)
         _write(given, answer)
