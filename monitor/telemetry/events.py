@@ -33,6 +33,7 @@ class Event(StrEnum):
     MEMORY_SHORT = "memory_short"
     REQUEST_SET_ASIDE = "request_set_aside"
     WORKER_REPLACED = "worker_replaced"
+    NO_WORKERS = "no_workers"
     EXTRACTION_FAILED = "extraction_failed"
     EVALUATOR_FAILED = "evaluator_failed"
     EVALUATOR_OFF = "evaluator_off"

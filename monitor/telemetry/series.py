@@ -714,12 +714,13 @@ class Series:
 
     # The process itself.
     workers = gauge(
-        "ragmonitor_workers", "Worker processes that read requests now. 0 where this process reads them itself."
+        "ragmonitor_workers",
+        "Worker processes that read requests now: one more while all are slow; 0: this process reads them itself.",
     )
     workers_replaced = counter(
         "ragmonitor_workers_replaced",
         "Worker processes that ended and were replaced, by reason: hung, died, memory (it held on to too much),"
-        " not_started.",
+        " not_started, upgraded (the code on the disk is no longer the code that runs).",
         ("reason",),
     )
     worker_busy_seconds = counter(

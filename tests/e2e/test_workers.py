@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import monitor as monitor_package
 from tests.support import plugins
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.service import RagService
@@ -93,15 +95,69 @@ def test_a_text_that_hangs_its_reader_costs_one_request(monitor: Monitor, how: s
         assert monitor.total("ragmonitor_traces_received_total") == 0
 
 
-def test_while_a_text_hangs_its_reader_all_else_goes_on(tmp_path: Path) -> None:
-    with Monitor(tmp_path, 2, time_limit="1h") as monitor:
+@pytest.mark.parametrize("processes", [1, 2])
+def test_while_a_text_hangs_its_reader_all_else_goes_on(tmp_path: Path, processes: int) -> None:
+    with Monitor(tmp_path, processes, time_limit="1h") as monitor:
         monitor.rows("LOOP-IN-C")
         monitor.rows(*(f"good-{number}" for number in range(20)))
-        wait_until(lambda: monitor.total("ragmonitor_traces_pending") <= 4, 60, "those not behind it in its pipe")
+        wait_until(lambda: monitor.outcomes("read") == 20, 60, "all but the one that hangs")
+        wait_until(lambda: monitor.total("ragmonitor_traces_pending") == 1, 60, "nothing waits behind it")
         assert monitor.get("/-/healthy") == "healthy\n"
         assert monitor.total("ragmonitor_workers_replaced_total") == 0
         assert_balanced(monitor.samples())
         monitor.terminate()  # does not wait for it
+
+
+def test_a_worker_that_is_slow_has_help_until_it_is_done(tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    with Monitor(tmp_path, time_limit="1h") as monitor:
+        monitor.rows(f"WAIT-FOR {done}", *(f"good-{number}" for number in range(8)))
+        wait_until(lambda: monitor.outcomes("read") == 8, 60, "those behind the slow one, read by another worker")
+        wait_until(lambda: monitor.total("ragmonitor_workers") == 2, 60, "the worker that helps")
+        done.touch()
+        monitor.wait_for(read=9)
+        wait_until(lambda: monitor.total("ragmonitor_workers") == 1, 60, "the end of the help")
+        monitor.rows("good")
+        monitor.wait_for(read=10)
+        assert monitor.total("ragmonitor_evaluations_total", evaluator="sensitive") == 10, "each once"
+        assert monitor.total("ragmonitor_workers_replaced_total") == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "reason"),
+    [
+        ("__init__.py", "# Later.", "upgraded"),
+        ("pipeline/workers/process.py", "raise OSError", "not_started"),
+    ],
+)
+def test_where_an_upgrade_under_the_running_monitor_leaves_it_without_workers_it_reads_by_itself(
+    tmp_path: Path, file: str, content: str, reason: str
+) -> None:
+    monitor = Monitor(tmp_path)
+    package = tmp_path / "installed" / "monitor"
+    shutil.copytree(Path(monitor_package.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    assert monitor.environment is not None
+    path = os.pathsep.join((str(package.parent), monitor.environment["PYTHONPATH"]))
+    monitor.environment |= {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+    with monitor:
+        monitor.rows("good-1")
+        monitor.wait_for(read=1)
+        assert monitor.process is not None
+        (worker,) = workers_of(monitor.process.pid)
+        changed = package / file
+        changed.write_text(f"{changed.read_text()}\n{content}\n")
+        monitor.rows("good-2")  # by the worker that runs
+        monitor.wait_for(read=2)
+        os.kill(worker, signal.SIGKILL)
+        monitor.rows("good-3")
+        monitor.wait_for(read=3)
+        wait_until(lambda: len(monitor.events("no_workers")) == 1, 60, "the line that says so")
+        assert monitor.total("ragmonitor_workers") == 0
+        assert monitor.total("ragmonitor_workers_replaced_total", reason=reason) >= 1
+        monitor.rows("good-4")
+        monitor.wait_for(read=4)
+        assert len(monitor.events("no_workers")) == 1
+        assert monitor.terminate() == 0
 
 
 @pytest.mark.parametrize("how", ["EXIT", "KILL"])

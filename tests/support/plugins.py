@@ -30,6 +30,9 @@ class Sensitive(Evaluator):
             sum(range(10**15))
         if "SLEEP" in case.response:
             time.sleep(10**6)
+        if "WAIT-FOR " in case.response:
+            while not os.path.exists(case.response.partition("WAIT-FOR ")[2]):
+                time.sleep(0.05)
         if "EXIT" in case.response:
             os._exit(9)
         if "KILL" in case.response:

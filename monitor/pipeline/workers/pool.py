@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
-import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections import deque
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Final, Literal, TypeAlias, cast
+from typing import IO, Any, Final, Literal, get_args
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
-from monitor.clock import Clock
 from monitor.errors import ConfigError
 from monitor.model.case import Case
 from monitor.pipeline.complete import Complete
@@ -28,171 +24,37 @@ from monitor.pipeline.local_evaluation import (
     LocalReader,
     Noted,
     ReadResult,
+    ThisProcess,
     WorkerLost,
     Workers,
     described,
 )
-from monitor.pipeline.workers.packing import LENGTH, frame, read_answer
-from monitor.pipeline.workers.process import READY, SLOWER, Assignment
+from monitor.pipeline.workers.connection import Ended, SentRequest, WorkerProcess, open_notes
+from monitor.pipeline.workers.packing import frame
+from monitor.pipeline.workers.process import SLOWER, Assignment, code_on_disk
 from monitor.stages import Runtime
 from monitor.telemetry.events import Event
 
-Ended: TypeAlias = Literal["hung", "died", "memory", "not_started"]
-
 _COMMAND: Final = "from monitor.pipeline.workers.process import main; main()"
 _AT_ONCE: Final = 4  # requests in one worker's pipe, so that it need not wait for this process after each
-_STARTING: Final = 120.0  # seconds; a busy machine and a plug-in that loads a model take their time
+_SLOW: Final = 2.0  # seconds at one request after which others no longer wait behind it
 _PATIENCE: Final = 10.0  # seconds beyond its own limits after which a worker is ended from here
 _LISTENING: Final = 5.0  # seconds that sources may take to listen, before workers start all the same
 _LOOK: Final = 1.0  # seconds between two looks
 _LONGEST_PAUSE: Final = 30.0  # seconds between two starts that fail
+_FAILED_STARTS: Final = 3  # in a row, after which this process reads
 _MOST_DEATHS: Final = 2  # of workers, at one request
-_NOTES: Final = 4_096
-_LINE: Final = re.compile(r'File "([^"\n]++)", line (\d++) in (\S++)')
 
 
-@dataclass(slots=True, eq=False)
-class _Piece:
-    """A request on its way to a worker and back; `deaths` counts the workers that died at it."""
-
-    content: bytes
-    answer: asyncio.Future[Any]
-    noted: Noted
-    deaths: int = 0
-
-
-class _WorkerProcess(asyncio.Protocol):
-    """One process: what is in its pipe, and how it ended."""
-
-    def __init__(self, pool: WorkerPool, notes: IO[bytes]) -> None:
-        self._pool = pool
-        self.process: subprocess.Popen[bytes] | None = None
-        self._notes = notes
-        self._received = bytearray()
-        self._pipe: asyncio.Transport | None = None
-        self._noted = ExitStack()
-        self._overdue = False
-        self._loop = asyncio.get_running_loop()
-        self._since = self._loop.time()
-        self.held: deque[_Piece] = deque()
-        self.ready = False
-        self.answered = 0
-        self.gone = asyncio.Event()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the pipe."""
-        self._pipe = cast("asyncio.Transport", transport)
-
-    def take_assignment(self, assignment: bytes) -> None:
-        """Put what it has to know before all requests into the pipe."""
-        self._write(assignment)
-
-    def take(self, piece: _Piece) -> None:
-        """Put a request into the pipe."""
-        self.held.append(piece)
-        if len(self.held) == 1:
-            self._next()
-        self._write(piece.content)
-
-    def data_received(self, data: bytes) -> None:
-        """Take what came: parts of answers, or several."""
-        self._received += data
-        while len(self._received) >= LENGTH.size:
-            end = LENGTH.size + LENGTH.unpack_from(self._received)[0]
-            if len(self._received) < end:
-                return
-            content = bytes(self._received[LENGTH.size : end])
-            del self._received[:end]
-            self._answered(content)
-
-    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - its end says why
-        """Note that nothing more comes."""
-        self.gone.set()
-
-    async def close(self, pipe: socket.socket) -> None:
-        """End the process at once, and wait until it is gone: it holds nothing that is not also here."""
-        self._noted.close()
-        if self._pipe is None:
-            pipe.close()
-        else:
-            self._pipe.abort()
-        if self.process is not None:
-            self.process.kill()
-            await anyio.to_thread.run_sync(self.process.wait)
-
-    @property
-    def how(self) -> Ended:
-        """How it ended."""
-        status = self.process.returncode if self.process is not None else None
-        if not self.ready:
-            return "not_started"
-        if self._overdue or status in (-signal.SIGPROF, -signal.SIGALRM):
-            return "hung"
-        return "memory" if status == 0 else "died"
-
-    @property
-    def at(self) -> str:
-        """The line of code in which it was ended, if that is known."""
-        self._notes.seek(0)
-        found = _LINE.search(self._notes.read(_NOTES).decode(errors="replace"))
-        return f"{Path(found[1]).name}:{found[2]} in {found[3]}" if found is not None else ""
-
-    def look(self, now: float, longest: float) -> None:
-        """Give the process up if it has ended, or does not keep to its own limits."""
-        busy = now - self._since if self.held or not self.ready else 0.0
-        if busy > (longest if self.ready else _STARTING):
-            self._overdue = True
-        if self._overdue or (self.process is not None and self.process.poll() is not None):
-            self.gone.set()
-
-    def _next(self) -> None:
-        """Note that the process has come to the next request in its pipe."""
-        self._since = self._loop.time()
-        self._noted.close()
-        if self.held:
-            self._noted.enter_context(self.held[0].noted())
-
-    @property
-    def alive(self) -> bool:
-        """Whether it is not known to have ended."""
-        return self._pipe is not None and not self._pipe.is_closing() and not self.gone.is_set()
-
-    def _write(self, content: bytes) -> None:
-        if self._pipe is None or not self.alive:
-            return  # what it holds is taken back when it has ended
-        try:
-            self._pipe.write(content)
-        except (OSError, RuntimeError):  # uvloop's word for a pipe that was closed a moment ago
-            self.gone.set()
-
-    def _answered(self, content: bytes) -> None:
-        try:
-            answer = read_answer(content)
-        except Exception:  # noqa: BLE001 - it is not in its right mind
-            self.gone.set()
-            return
-        if not self.ready:
-            self.ready = answer == READY
-        else:
-            piece = self.held.popleft()
-            self._next()
-            self.answered += 1
-            self._pool.busy.inc(answer[1])
-            if not piece.answer.done():
-                piece.answer.set_result(answer[0])
-        self._pool.hand_out()
-
-
-def _notes() -> IO[bytes]:
-    """Open a nameless file, in memory where the system has such files: folders may be read-only."""
-    if hasattr(os, "memfd_create"):
-        with suppress(OSError):  # a sandbox may forbid it
-            return os.fdopen(os.memfd_create("rag-monitor-worker"), "w+b")
-    return tempfile.TemporaryFile()
+class _NoWorkers(Exception):  # noqa: N818 - never leaves this module
+    """No worker can be started."""
 
 
 class WorkerPool(Workers):
     """`number` processes that read. One that ends is replaced; it costs the request that it was at.
+
+    Requests do not wait behind one that takes long: while all workers are at such requests, there is one worker more.
+    Where workers cannot be started, as after an upgrade of the code on the disk, this process reads.
 
     `time_limit` is in seconds of processor time for one request. Raises `ConfigError` where the reader cannot be sent
     to another process.
@@ -217,28 +79,41 @@ class WorkerPool(Workers):
         self._path = os.pathsep.join(str(Path(one).absolute()) for one in sys.path)
         self._longest = time_limit * SLOWER + _PATIENCE
         self._runtime = runtime
-        self._clock: Clock = runtime.clock
-        self._workers: list[_WorkerProcess] = []
-        self._waiting: deque[_Piece] = deque()
+        self._here = ThisProcess(reader)
+        self._code = ""
+        self._upgraded = False
+        self._failed_starts = 0
+        self._alone = False
+        self._workers: list[WorkerProcess] = []
+        self._relief: WorkerProcess | None = None
+        self._relieving = False
+        self._waiting: deque[SentRequest] = deque()
         metrics = runtime.metrics
-        self.busy = metrics.worker_busy_seconds
+        self._busy = metrics.worker_busy_seconds
         metrics.workers.set_function(lambda: sum(one.ready for one in self._workers))
-        self._ended = {how: metrics.workers_replaced.labels(how) for how in ("hung", "died", "memory", "not_started")}
+        self._ended = {how: metrics.workers_replaced.labels(how) for how in get_args(Ended)}
 
     async def read(self, complete: Complete, noted: Noted) -> ReadResult:
         """See `Workers`."""
-        result: ReadResult = await self._ask(complete, noted)
+        try:
+            result: ReadResult = await self._ask(complete, noted)
+        except _NoWorkers:
+            return await self._here.read(complete, noted)
         return result
 
     async def evaluate(self, case: Case, evaluator: str, noted: Noted) -> LocalOutcome:
         """See `Workers`."""
-        result: LocalOutcome = await self._ask((case, evaluator), noted)
+        try:
+            result: LocalOutcome = await self._ask((case, evaluator), noted)
+        except _NoWorkers:
+            return await self._here.evaluate(case, evaluator, noted)
         return result
 
     async def run(self, listening: anyio.Event) -> None:
         """See `Workers`."""
         with anyio.move_on_after(_LISTENING):
             await listening.wait()
+        self._code = await anyio.to_thread.run_sync(code_on_disk)
         async with anyio.create_task_group() as tasks:
             for _ in range(self.number):
                 tasks.start_soon(self._keep_one)
@@ -246,42 +121,81 @@ class WorkerPool(Workers):
                 await anyio.sleep(_LOOK)
                 now = asyncio.get_running_loop().time()
                 for one in self._workers:
-                    one.look(now, self._longest)
+                    one.look(now, _SLOW, self._longest)
+                self._relieve(tasks)
 
-    def hand_out(self) -> None:
+    def _relieve(self, tasks: TaskGroup) -> None:
+        """Take requests back that wait behind a slow one. Where no worker is free for them, start one more."""
+        slow = [one for one in self._workers if one.slow]
+        if any(one.free for one in self._workers):
+            for one in slow:
+                self._waiting.extendleft(reversed(one.give_up_waiting()))
+            self._hand_out()
+        elif slow and not self._relieving and (self._waiting or any(len(one.held) > 1 for one in slow)):
+            self._relieving = True
+            tasks.start_soon(self._keep_relief)
+        relief = self._relief
+        if relief is not None and sum(one.free for one in self._workers if one is not relief) >= self.number:
+            relief.leaving = True
+            if not relief.held:
+                relief.gone.set()
+
+    async def _keep_relief(self) -> None:
+        """Run one worker more, until it is not needed anymore or ends."""
+        with suppress(OSError):
+            await self._run_one(relief=True)
+        self._relieving = False
+
+    def _answered(self, seconds: float) -> None:
+        """Note that a worker is ready or has answered."""
+        self._busy.inc(seconds)
+        if any(one.ready for one in self._workers):
+            self._failed_starts, self._alone = 0, False
+        self._hand_out()
+
+    def _hand_out(self) -> None:
         """Give requests that wait to the workers with the fewest."""
         while self._waiting:
             if self._waiting[0].answer.done():  # its reader has gone
                 self._waiting.popleft()
                 continue
-            free = [one for one in self._workers if one.ready and one.alive and len(one.held) < _AT_ONCE]
+            free = [one for one in self._workers if one.free and len(one.held) < _AT_ONCE]
             if not free:
                 return
             min(free, key=lambda one: len(one.held)).take(self._waiting.popleft())
 
     async def _ask(self, request: object, noted: Noted) -> Any:
-        piece = _Piece(frame(request), asyncio.get_running_loop().create_future(), noted)
+        if self._reads_here:
+            raise _NoWorkers
+        piece = SentRequest(frame(request), asyncio.get_running_loop().create_future(), noted)
         self._waiting.append(piece)
-        self.hand_out()
+        self._hand_out()
         return await piece.answer
+
+    @property
+    def _reads_here(self) -> bool:
+        cannot_start = self._upgraded or self._failed_starts >= _FAILED_STARTS
+        return cannot_start and not any(one.ready and one.alive for one in self._workers)
 
     async def _keep_one(self) -> None:
         """Run one process after the other."""
         pause = 0.0
-        while True:
+        while not self._upgraded:
             await anyio.sleep(pause)
             useful = False
             try:
                 useful = await self._run_one()
             except OSError as error:
-                self._report("not_started", type(error).__name__)
+                self._not_started("not_started", type(error).__name__)
+            self._read_here_if_alone()
             pause = 0.0 if useful else min(max(1.0, 2 * pause), _LONGEST_PAUSE)
 
-    async def _run_one(self) -> bool:
+    async def _run_one(self, *, relief: bool = False) -> bool:
         """Run a process to its end. Return whether it was of use. Raises `OSError` where it cannot be started."""
-        with _notes() as notes:
+        with open_notes() as notes:
             ours, theirs = socket.socketpair()
-            worker = _WorkerProcess(self, notes)
+            worker = WorkerProcess(self._code, self._answered, notes)
+            self._relief = worker if relief else self._relief
             try:
                 with theirs:
                     worker.process = await anyio.to_thread.run_sync(self._start, theirs, notes)
@@ -291,6 +205,7 @@ class WorkerPool(Workers):
                 await worker.gone.wait()
             finally:
                 self._workers = [one for one in self._workers if one is not worker]
+                self._relief = None if relief else self._relief
                 with anyio.CancelScope(shield=True):
                     await worker.close(ours)
             self._take_back(worker)
@@ -306,21 +221,47 @@ class WorkerPool(Workers):
             env={**os.environ, "PYTHONPATH": self._path},
         )
 
-    def _take_back(self, worker: _WorkerProcess) -> None:
+    def _take_back(self, worker: WorkerProcess) -> None:
         """Take back what a process held that has ended. What it was at, it has ended on: others come first."""
+        if worker.leaving and not worker.held:
+            return
         how, at = worker.how, worker.at
-        self._report(how, at)
-        if worker.held and how in ("hung", "died"):
-            piece = worker.held.popleft()
+        if not worker.ready:
+            self._not_started(how, at)
+        else:
+            self._report(how, at)
+        piece = worker.held.popleft() if worker.held and how in ("hung", "died") else None
+        if piece is not None:
             piece.deaths += 1
             if how == "hung" or piece.deaths >= _MOST_DEATHS:
                 if not piece.answer.done():
                     piece.answer.set_exception(WorkerLost("hung" if how == "hung" else "died", at))
             else:  # it may have been ended for something else, such as the memory of the machine
                 self._waiting.appendleft(piece)
-        self._waiting.extendleft(reversed(worker.held))
+        self._waiting.extendleft(one for one in reversed(worker.held) if one is not None)
         worker.held.clear()
-        self.hand_out()
+        self._hand_out()
+
+    def _not_started(self, how: Ended, at: str) -> None:
+        self._failed_starts += 1
+        self._upgraded = self._upgraded or how == "upgraded"
+        self._report(how, at)
+
+    def _read_here_if_alone(self) -> None:
+        """If there are no workers and will be none, have what waits read by this process, and say so once."""
+        if not self._reads_here:
+            return
+        for piece in self._waiting:
+            if not piece.answer.done():
+                piece.answer.set_exception(_NoWorkers())
+        self._waiting.clear()
+        if self._alone:
+            return
+        self._alone = True
+        message = "no worker process can be started: this process reads requests itself"
+        if self._upgraded:
+            message = "the files of the monitor have changed since it started: restart it; until then it reads requests"
+        self._runtime.events.error(Event.NO_WORKERS, message)
 
     def _report(self, how: Ended, at: str) -> None:
         self._ended[how].inc()
