@@ -17,7 +17,7 @@ import anyio
 from monitor import __version__, registry
 from monitor.alerts.engine import CHECK_INTERVAL, AlertEngine, run_alerts
 from monitor.app import warm_start
-from monitor.app.memory import MemoryWatch
+from monitor.app.memory import MemoryWatch, keep_freed_memory
 from monitor.app.parts import Parts, Running, open_parts
 from monitor.app.scoring import ScoringParts, backfill_context, build_scoring, build_workers
 from monitor.clock import Clock, SystemClock
@@ -59,6 +59,7 @@ async def run(
     be written, a model without a price under a budget.
     """
     sys.setswitchinterval(_SWITCH_INTERVAL)
+    keep_freed_memory()
     config, clock = config.as_run(), clock if clock is not None else SystemClock()
     plan = memory_limits.plan(config)
     config = memory_limits.within(config, plan)

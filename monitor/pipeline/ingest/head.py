@@ -103,10 +103,15 @@ class HeadSampling:
         mine: list[bytes] = []
         fault = ""
         sampled_out = 0
+        last = b"\x00"  # how spans of the trace dropped last begin: those of one trace mostly follow one another
         for item in items:
+            if item.startswith(last):
+                sampled_out += 1
+                continue
             trace_id = wire.trace_id_of(item)
             if trace_id in dropped:
                 sampled_out += 1
+                last = wire.beginning(trace_id)
                 continue
             if not trace_id:
                 fault = "a trace id must be 16 bytes and not all zero"
@@ -119,6 +124,7 @@ class HeadSampling:
                 if not chosen:
                     dropped[trace_id] = app
                     sampled_out += 1
+                    last = wire.beginning(trace_id)
                     continue
                 entry = kept[trace_id] = Kept([], app, probability)
             try:

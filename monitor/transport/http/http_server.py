@@ -18,6 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _MAX_HEAD_BYTES = 64 * 1024
+_HIGH_WATER = 256 * 1024  # bytes of a body that wait for their reader; the event loop reads as many at once
 _GRACE = 1  # seconds for running requests when the server stops
 
 
@@ -81,6 +82,24 @@ class _Server(uvicorn.Server):
         return contextlib.nullcontext()
 
 
+class _Piece:
+    """A piece of a body in place of uvicorn's `bytearray`, which is not copied where it is read before the next."""
+
+    __slots__ = ("_content",)
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __bytes__(self) -> bytes:
+        return self._content
+
+    def __len__(self) -> int:
+        return len(self._content)
+
+    def __iadd__(self, more: bytes) -> bytearray:
+        return bytearray(self._content) + more
+
+
 class _Protocol(HttpToolsProtocol):
     """One connection. Half-open and stalled ones are cut, so that they cannot add up."""
 
@@ -123,6 +142,19 @@ class _Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._arriving = "body"
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        # As uvicorn's, which copies each piece twice and stops reading after 64 KiB.
+        cycle = self.cycle
+        if cycle.response_complete:
+            return
+        if cycle.body:
+            cycle.body += body
+        else:
+            cycle.body = _Piece(body)  # type: ignore[assignment]
+        if len(cycle.body) > _HIGH_WATER:
+            self.flow.pause_reading()
+        cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         self._arriving = None

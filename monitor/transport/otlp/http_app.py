@@ -180,13 +180,15 @@ class _Body:
         if self._declared is not None and self._declared > self._limit:
             raise TooLarge(f"the body has {self._declared} bytes; the limit is {self._limit}")
         lease.expect(self._declared or 0)
-        content = bytearray()
+        pieces: list[bytes] = []
+        size = 0
         while not self._complete:
-            content += await self._next()
-            lease.hold(len(content))
-            if len(content) > self._limit:
+            pieces.append(await self._next())
+            size += len(pieces[-1])
+            lease.hold(size)
+            if size > self._limit:
                 raise TooLarge(f"the body exceeds {self._limit} bytes")
-        return bytes(content)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def drained(self) -> bool:
         """Read and forget the rest of a refused body, so that the sender comes to read the answer.

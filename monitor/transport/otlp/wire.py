@@ -47,20 +47,26 @@ def _mirror() -> Any:
 _Request = _mirror()
 
 
-def split(body: bytes) -> list[EncodedGroup]:
-    """Cut the body of an `ExportTraceServiceRequest` or `ExportLogsServiceRequest`. Raises `InvalidData`.
-
-    The scopes of a resource share one copy of it.
-    """
+def parse(body: bytes) -> Any:
+    """Parse the outline of an `ExportTraceServiceRequest` or `ExportLogsServiceRequest`. Raises `InvalidData`."""
     try:
-        request = _Request.FromString(body)
+        return _Request.FromString(body)
     except DecodeError:
         raise InvalidData(f"the body of {len(body)} bytes is not an OTLP export request") from None
+
+
+def groups_of(request: Any) -> list[EncodedGroup]:
+    """Return the groups of a parsed outline. The scopes of a resource share one copy of it."""
     return [
         EncodedGroup(resource, scoped.scope, list(scoped.items))
         for resource, group in ((group.resource, group) for group in request.groups)  # each access makes a copy
         for scoped in group.scoped
     ]
+
+
+def split(body: bytes) -> list[EncodedGroup]:
+    """Cut the body of an `ExportTraceServiceRequest` or `ExportLogsServiceRequest`. Raises `InvalidData`."""
+    return groups_of(parse(body))
 
 
 def join(groups: Iterable[EncodedGroup]) -> bytes:
@@ -88,6 +94,11 @@ def trace_id_of(span: bytes) -> bytes:
     except DecodeError:
         return b""
     return trace_id if len(trace_id) == len(_NO_TRACE) and trace_id != _NO_TRACE else b""
+
+
+def beginning(trace_id: bytes) -> bytes:
+    """Return how an encoded span of a trace begins: every known exporter writes the two ids first."""
+    return b"\x0a\x10%b\x12\x08" % trace_id
 
 
 def trace_state_of(span: bytes) -> str:
