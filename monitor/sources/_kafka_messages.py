@@ -168,10 +168,11 @@ class Messages:
             return
         signal, bounds = self._signals[record.topic], self._bounds
         if topic.encoding == "otlp_json":
+            drops = self._intake.drops if signal == "traces" else None
             if len(body) > _LARGE:
-                body = await asyncio.to_thread(json_mapping.to_protobuf, signal, body, bounds.items)
+                body = await asyncio.to_thread(json_mapping.to_protobuf, signal, body, bounds.items, drops)
             else:
-                body = json_mapping.to_protobuf(signal, body, bounds.items)
+                body = json_mapping.to_protobuf(signal, body, bounds.items, drops)
         groups, oversized = limits.without_oversized(
             limits.cut(body, bounds.items), bounds.item_bytes, bounds.resource_bytes
         )

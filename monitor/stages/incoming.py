@@ -39,6 +39,13 @@ class Intake(Protocol):
         """
         ...
 
+    def drops(self, trace_id: bytes) -> bool:
+        """Return whether head sampling drops spans of this trace (16 bytes) without tracestate: no need to decode them.
+
+        They are still handed in, at least with their trace id, and counted. Safe to call from threads.
+        """
+        ...
+
     def hand_over(self, acks: Iterable[Ack]) -> None:
         """Give up data that another process will receive again from the start, and make these acks void.
 

@@ -124,7 +124,32 @@ def test_8_undecodable_bytes_are_an_invalid_argument(receiver: Serving) -> None:
         assert not retry_delays(caught.value)
 
 
-@pytest.mark.parametrize("compression", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
+COMPRESSIONS = [grpc.Compression.NoCompression, grpc.Compression.Gzip, grpc.Compression.Deflate]
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_a_message_is_taken_in_each_compression_of_grpc(
+    receiver: Serving, intake: ScriptedIntake, compression: grpc.Compression
+) -> None:
+    request = span_request(20, name="n" * 200)
+    export(receiver, request, compression=compression)
+    (batch,) = intake.batches
+    assert wire.join(batch.groups) == request.SerializeToString()
+    received = total(receiver.runtime.metrics, "ragmonitor_receiver_bytes_total")
+    if compression is grpc.Compression.NoCompression:
+        assert received == request.ByteSize()
+    else:
+        assert received < request.ByteSize() / 2
+
+
+@pytest.mark.parametrize("beginning", [b"\x1f\x8b\x08\x00", b"\x78\x9c", b"\x78\xda\x00"])
+def test_a_message_that_cannot_be_inflated_is_an_invalid_argument(receiver: Serving, beginning: bytes) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        raw(receiver, beginning + b"no stream")
+    assert caught.value.code() is Code.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_9_10_a_message_over_the_limit_is_exhausted_without_retry(compression: grpc.Compression) -> None:
     with serving(OtlpGrpc(port=0, max_body_bytes="100kB", max_spans=50)) as receiver:
         assert export(receiver, span_request(1, name="x" * 90_000), compression=compression) is not None

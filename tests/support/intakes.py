@@ -29,6 +29,9 @@ class RecordingIntake:
         self._take(batch)
         return Accepted(self.reject, "invalid" if self.reject else "")
 
+    def drops(self, trace_id: bytes) -> bool:
+        return False
+
     def hand_over(self, acks: Iterable[Ack]) -> None:
         for ack in acks:
             ack.make_void()

@@ -39,6 +39,9 @@ class ScriptedIntake:
         self._script = list(script)
         self._always = always
 
+    def drops(self, trace_id: bytes) -> bool:
+        return False
+
     async def accept(self, batch: SpanBatch) -> Accepted:
         self.calls += 1
         step = self._script.pop(0) if self._script else self._always
@@ -186,6 +189,9 @@ class ReceiverProcess:
 
 
 class _Everything:
+    def drops(self, trace_id: bytes) -> bool:
+        return False
+
     async def accept(self, batch: SpanBatch) -> Accepted:
         return Accepted()
 

@@ -88,6 +88,10 @@ class Ingest:
             or (self._processor.backlog if self._processor is not None else "")
         )
 
+    def drops(self, trace_id: bytes) -> bool:
+        """See `stages.Intake.drops`."""
+        return self._spans.drops(trace_id)
+
     def hand_over(self, acks: Iterable[Ack]) -> None:
         """See `stages.Intake.hand_over`."""
         for ack in acks:

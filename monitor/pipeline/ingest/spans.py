@@ -28,6 +28,7 @@ from monitor.pipeline.ingest.head import HeadSampling, Kept, Sorted
 from monitor.pipeline.ledger import Ledger, TraceOutcome
 from monitor.pipeline.recent_ids import RecentIds
 from monitor.stages import Accepted, Runtime
+from monitor.statistics import consistent_sampling
 from monitor.storage.spool import Spool, SpoolRecord
 from monitor.telemetry.tracing import NOTHING, Work
 from monitor.transport.otlp import decode, wire
@@ -89,6 +90,10 @@ class SpanIngest:
             self._admit(batch, found, ack, now)
         rejected = found.counts.get("invalid", 0)
         return Accepted(rejected, found.fault if rejected else "")
+
+    def drops(self, trace_id: bytes) -> bool:
+        """See `stages.Intake.drops`."""
+        return not consistent_sampling.keep(trace_id, "", self._rate)[0]
 
     @property
     def in_hand_bytes(self) -> int:

@@ -29,6 +29,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from monitor.errors import InvalidData, TooLarge
 from monitor.model.span import Signal
 from monitor.transport.otlp.limits import MAX_MEMBERS
+from monitor.transport.otlp.wire import beginning
 
 MAX_VALUES = 500_000
 """Most JSON values in one body. Python needs about 100 bytes for each: this bounds the memory used by parsing, and the
@@ -40,9 +41,12 @@ _OUTLINE: dict[Signal, tuple[tuple[str, str], ...]] = {
     "traces": (("resourceSpans", "resource_spans"), ("scopeSpans", "scope_spans"), ("spans", "spans")),
     "logs": (("resourceLogs", "resource_logs"), ("scopeLogs", "scope_logs"), ("logRecords", "log_records")),
 }
+_UNUSUAL = frozenset({"trace_id", "trace_state", "traceState"})  # what a span may have beside its trace id
+_OUTLINES: Any = object()  # in place of a name among those of a JSON object: encoded fields of the message
 _ID_BYTES = {"trace_id": 16, "span_id": 8, "parent_span_id": 8}
 # A string without an end is one match, too: otherwise each of its escaped quotes would be tried as a beginning.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?\Z)', re.DOTALL)
+_ESCAPED_COLON = re.compile(rb"\\u003[aA]")
 _PIECE = 64 * 1024
 _BACKSLASH = ord("\\")
 
@@ -80,8 +84,12 @@ class _MalformedId(Exception):  # noqa: N818 - never leaves this module
     """An id of a span that is not hex or not of the right length: the span is void."""
 
 
-def to_protobuf(signal: Signal, body: bytes, max_items: int | None = None) -> bytes:
+def to_protobuf(
+    signal: Signal, body: bytes, max_items: int | None = None, drops: Callable[[bytes], bool] | None = None
+) -> bytes:
     """Convert `body`, an OTLP/JSON export request, to a serialised export request.
+
+    Spans without tracestate whose trace `drops` knows to be dropped, by its id, keep that id alone.
 
     Raises `InvalidData` with the place for a body that is not JSON, is ambiguous (a key twice, both arms of a oneof) or
     does not fit its field; `TooLarge` for more than `max_items` spans, log records or groups of them, or for more than
@@ -90,6 +98,8 @@ def to_protobuf(signal: Signal, body: bytes, max_items: int | None = None) -> by
     data = _parse(body)
     if max_items is not None and _longest_level(signal, data) > max_items:
         raise TooLarge(f"the request has more than {max_items} spans or log records")
+    if drops is not None:
+        _thin_out(data, drops)
     request = _REQUESTS[signal]()
     try:
         _fill(request, data, _table(request.DESCRIPTOR), 0)
@@ -108,7 +118,7 @@ def _parse(body: bytes) -> Any:
         data = orjson.loads(body)
         # A key that occurs twice is gone from the parsed data, with its colon. Counting colons is as good as a strict
         # parser at a tenth of the cost, except for colons written as escapes: those need the strict parser.
-        if body.count(b":") != orjson.dumps(data).count(b":") or b"\\u003a" in body or b"\\u003A" in body:
+        if body.count(b":") != orjson.dumps(data).count(b":") or _ESCAPED_COLON.search(body):
             json.loads(body, object_pairs_hook=_without_duplicates)
     except orjson.JSONDecodeError as error:
         raise InvalidData(f"the body is not JSON: {error}") from None
@@ -154,12 +164,54 @@ def _more_values_than(limit: int, body: bytes) -> bool:
 
 def _longest_level(signal: Signal, data: Any) -> int:
     """Return the number of resources, scopes or items in the request: the largest of the three."""
-    longest, level = 0, [data]
+    return max(sum(map(len, lists)) for lists in _lists(signal, data))
+
+
+def _lists(signal: Signal, data: Any) -> list[list[list[Any]]]:
+    """Return the lists of resources, of scopes and of items in the request; what is no list is left out."""
+    found: list[list[list[Any]]] = []
+    level = [data]
     for camel, snake in _OUTLINE[signal]:
         lists = [one.get(camel) or one.get(snake) for one in level if isinstance(one, dict)]
-        level = [item for found in lists if isinstance(found, list) for item in found]
-        longest = max(longest, len(level))
-    return longest
+        found.append([one for one in lists if isinstance(one, list)])
+        level = [item for one in found[-1] for item in one]
+    return found
+
+
+def _thin_out(data: Any, drops: Callable[[bytes], bool]) -> None:
+    """Replace the spans that are dropped by what head sampling reads of them. What is unusual stays as it is."""
+    for scoped in (one for scopes in _lists("traces", data)[1] for one in scopes if isinstance(one, dict)):
+        spans = scoped.get("spans")
+        if not isinstance(spans, list):
+            continue
+        left: list[Any] = []
+        outlines: list[bytes] = []
+        last, outline = None, b""
+        for span in spans:
+            if type(span) is dict and not _UNUSUAL.isdisjoint(span):
+                left.append(span)
+                continue
+            hex_id = span.get("traceId") if type(span) is dict else None
+            if hex_id is None or hex_id != last:
+                last, outline = hex_id, _outline(hex_id, drops)
+            if outline:
+                outlines.append(outline)
+            else:
+                left.append(span)
+        if outlines:
+            scoped["spans"] = left
+            scoped[_OUTLINES] = b"".join(outlines)
+
+
+def _outline(hex_id: Any, drops: Callable[[bytes], bool]) -> bytes:
+    """Return the field `spans` with a span of this trace and no more; empty where the trace is not dropped."""
+    try:
+        trace_id = bytes.fromhex(hex_id)
+    except (TypeError, ValueError):
+        return b""
+    if len(hex_id) != 2 * len(trace_id) or len(trace_id) != _ID_BYTES["trace_id"] or not any(trace_id):
+        return b""
+    return b"\x12\x1c" + beginning(trace_id) + bytes(8) if drops(trace_id) else b""
 
 
 def _fill(message: Message, data: Any, table: _Table, depth: int) -> None:
@@ -193,6 +245,7 @@ class _Table:
         self.snake: dict[str, str] = {}
 
     def build(self, descriptor: Descriptor) -> None:
+        self.setters[_OUTLINES] = _merge
         for field in descriptor.fields:
             self.setters[field.json_name] = _setter(field)
             if field.name != field.json_name:
@@ -232,6 +285,10 @@ def _setter(field: FieldDescriptor) -> Setter:
     return one_arm
 
 
+def _merge(message: Any, encoded: bytes, _depth: int) -> None:
+    message.MergeFromString(encoded)
+
+
 def _message(name: str, table: _Table) -> Setter:
     def set_message(message: Any, value: Any, depth: int) -> None:
         child = getattr(message, name)
@@ -242,7 +299,7 @@ def _message(name: str, table: _Table) -> Setter:
 
 
 def _message_list(name: str, table: _Table) -> Setter:
-    limited = name in ("attributes", "events", "links")
+    limited, pairs = name in ("attributes", "events", "links"), name == "attributes"
 
     def set_messages(message: Any, value: Any, depth: int) -> None:
         add = getattr(message, name).add
@@ -250,6 +307,9 @@ def _message_list(name: str, table: _Table) -> Setter:
             raise _Misfit(f"{len(value)} are too many, at most {MAX_MEMBERS} are taken")
         for index, item in enumerate(_list(value)):
             child = add()
+            if pairs and (pair := _text_pair(item)) is not None:
+                child.key, child.value.string_value = pair
+                continue
             try:
                 _fill(child, item, table, depth + 1)
             except _MalformedId:
@@ -259,6 +319,14 @@ def _message_list(name: str, table: _Table) -> Setter:
                 raise
 
     return set_messages
+
+
+def _text_pair(item: Any) -> tuple[str, str] | None:
+    """Return key and value of an attribute that is a text, as most are; None of another, which is read with care."""
+    if type(item) is not dict or len(item) != 2 or type(value := item.get("value")) is not dict or len(value) != 1:  # noqa: PLR2004
+        return None
+    key, text = item.get("key"), value.get("stringValue")
+    return (key, text) if type(key) is str and type(text) is str else None
 
 
 def _scalar(field: FieldDescriptor) -> Setter:

@@ -25,7 +25,7 @@ MAX_REQUEST_MEMBERS = 300_000
 """Most attributes, events and links of all spans of one request: ten thousand spans with thirty each."""
 
 _MAX_GZIP_MEMBERS = 1024
-_GZIP = 31  # wbits of zlib: a gzip header and trailer, the largest window
+_GZIP, _ZLIB = 31, 15  # wbits of zlib: headers and trailers of gzip or its own, the largest window
 _MAGIC = b"\x1f\x8b\x08"  # how a gzip stream begins
 _MOST_FROM_A_BYTE = 1032  # deflate makes at most 258 bytes of two bits
 _CHEAP = 65_536  # bytes of gzip that are inflated up to the limit rather than refused for what their end says
@@ -53,16 +53,16 @@ def inflated_size(body: bytes, limit: int) -> int:
 
 
 def inflate(body: bytes, limit: int) -> bytes:
-    """Decompress a gzip stream of one or more members, at most `limit` bytes.
+    """Decompress a gzip stream of one or more members, or a zlib stream, at most `limit` bytes.
 
     Raises `TooLarge` when there is more, having inflated no more than `limit` bytes; `InvalidData` when the stream is
     damaged, cut short or followed by something else.
     """
     try:
-        stream = isal_zlib.decompressobj(_GZIP)
+        stream = isal_zlib.decompressobj(_ZLIB if body.startswith(b"\x78") else _GZIP)
         # Room of the expected size spares growing step by step.
         content = stream.decompress(body, inflated_size(body, limit) + 1)
-        if stream.unconsumed_tail and len(content) <= limit:
+        if not stream.eof and len(content) <= limit:
             content += stream.decompress(stream.unconsumed_tail, limit + 1 - len(content))
         if len(content) > limit:
             raise _too_many_bytes(limit)

@@ -128,7 +128,8 @@ class Reception:
         lease.start()
         lease.hold(len(body))
         if as_json:
-            body = await self.in_turn(len(body), json_mapping.to_protobuf, signal, body, options.max_spans)
+            drops = self._intake.drops if signal == "traces" else None
+            body = await self.in_turn(len(body), json_mapping.to_protobuf, signal, body, options.max_spans, drops)
             lease.hold(len(body))
         groups, oversized = await self.in_turn(len(body), self._cut, body)
         if not oversized:

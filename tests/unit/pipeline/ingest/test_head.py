@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from monitor import registry
 from monitor.model.span import SpanBatch
 from monitor.pipeline.ingest.head import _SENDERS_BYTES, HeadSampling, Sorted
-from monitor.transport.otlp import wire
+from monitor.statistics import consistent_sampling
+from monitor.transport.otlp import json_mapping, wire
+from tests.support.otlp import as_otlp_json, span_request
 from tests.support.traces import RECORDED
 
 MARKS = (b"gen_ai", b"org.example.ai.Prompts")
@@ -75,3 +80,32 @@ def test_senders_that_change_with_every_request_are_not_kept_by_the_thousand() -
         request.resource_logs[0].resource.attributes.add(key="pid").value.string_value = f"{number}" * 20_000
         head.sort(SpanBatch("otlp_http", "logs", wire.split(request.SerializeToString())), 0.0)
     assert head._senders.bytes <= _SENDERS_BYTES
+
+
+def test_a_delivery_in_json_is_sampled_as_the_same_in_protobuf() -> None:
+    request = span_request(300)
+    for span in request.resource_spans[0].scope_spans[0].spans:
+        span.trace_id = hashlib.blake2b(span.trace_id, digest_size=16).digest()
+    thinned = json_mapping.to_protobuf(
+        "traces",
+        json.dumps(as_otlp_json(request)).encode(),
+        drops=lambda trace_id: not consistent_sampling.keep(trace_id, "", 0.25)[0],
+    )
+    one, other = (
+        HeadSampling(lambda _: False, lambda one: one, MARKS).sort(SpanBatch("x", "traces", wire.split(body)), 0.25)
+        for body in (request.SerializeToString(), thinned)
+    )
+    assert (one.kept, one.counts, one.dropped) == (other.kept, other.counts, other.dropped)
+    assert 30 < len(one.kept) < 130
+
+
+def test_spans_of_a_dropped_trace_are_told_apart_from_those_of_others_in_any_order() -> None:
+    request = span_request(2)
+    spans = request.resource_spans[0].scope_spans[0].spans
+    spans[0].trace_id, spans[1].trace_id = bytes(9) + bytes(7).replace(b"\0", b"\1"), b"\xff" * 16
+    for index in (0, 0, 1, 0, 1):
+        spans.add().CopyFrom(spans[index])
+    batch = SpanBatch("x", "traces", wire.split(request.SerializeToString()))
+    found = HeadSampling(lambda _: False, lambda one: one, MARKS).sort(batch, 0.5)
+    assert found.counts == {"sampled_out": 4}
+    assert [len(one.parts) for one in found.kept.values()] == [3]

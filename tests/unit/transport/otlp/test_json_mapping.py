@@ -385,3 +385,46 @@ def test_a_string_that_never_ends_is_read_once(unit: bytes, end: bytes, monkeypa
 
     for times in (2_000, 200_000):  # work that grows with the square would take hours for the second
         assert_linear(check, unit * times)
+
+
+DROPPED = "11" * 16
+
+
+def thinned(*spans: dict[str, Any]) -> list[Span]:
+    encoded = to_protobuf("traces", body(*spans), None, lambda trace_id: trace_id.hex() == DROPPED)
+    return list(ExportTraceServiceRequest.FromString(encoded).resource_spans[0].scope_spans[0].spans)
+
+
+def test_of_a_span_whose_trace_is_dropped_only_the_trace_id_is_converted() -> None:
+    kept = {"name": "kept", "attributes": [{"key": "k", "value": {"stringValue": "v"}}]}
+    dropped = {"traceId": DROPPED, "name": "dropped", "attributes": [{"key": 5}]}
+    assert thinned(kept, dropped, kept, dropped) == [
+        *read(kept, kept),
+        *2 * [Span(trace_id=bytes.fromhex(DROPPED), span_id=bytes(8))],
+    ]
+
+
+@pytest.mark.parametrize(
+    "unusual",
+    [{"traceState": "ot=th:8"}, {"traceId": DROPPED + "11"}, {"traceId": "11 " * 16}, {"traceId": 7}, {"traceId": ""}],
+)
+def test_a_span_whose_trace_cannot_be_told_from_its_id_alone_is_converted_in_full(unusual: dict[str, Any]) -> None:
+    span = {"traceId": DROPPED, "name": "a", **unusual}
+    assert thinned(span) == read(span)
+
+
+def test_two_names_of_one_field_are_refused_in_dropped_spans_too() -> None:
+    with pytest.raises(InvalidData, match="both traceId and trace_id"):
+        thinned({"traceId": DROPPED, "trace_id": TRACE_ID})
+
+
+@given(
+    st.binary(max_size=40).map(lambda junk: junk.decode("latin-1")) | st.recursive(st.none(), st.lists, max_leaves=4)
+)
+def test_a_request_that_is_none_is_refused_whether_or_not_spans_are_dropped(junk: object) -> None:
+    for data in (
+        {"resourceSpans": junk},
+        {"resourceSpans": [{"scopeSpans": junk}, junk, {"scopeSpans": [{"spans": junk}]}]},
+    ):
+        with suppress(InvalidData):
+            to_protobuf("traces", json.dumps(data).encode(), None, lambda _: True)
