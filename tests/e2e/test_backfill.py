@@ -140,7 +140,7 @@ def test_after_a_crash_in_the_middle_the_rest_is_judged_and_nothing_twice(tmp_pa
             backfill(monitor, rows(tmp_path, 8), "--evaluators", "relevance", "--detach")
             done = lambda: monitor.total("ragmonitor_backfill_evaluations_total", outcome="passed") == 3  # noqa: E731
             wait_until(done, 40, "three verdicts")
-            wait_until(lambda: len(llm.requests) > 3, 20, "questions under way")
+            wait_until(lambda: len(llm.requests) == 3 + 4, 20, "four questions under way, the most at a time")
             assert assert_apart(monitor) == 8
             monitor.kill()
         llm.always(FINE)
