@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -275,12 +277,14 @@ def test_a_foreign_name_may_post_nothing(monitor, client):
 
 
 def test_there_is_one_try_at_a_time_and_its_page_renews_itself_until_it_is_over(monitor, llm, client):
-    llm.then(say.slow(scored(5), 3.0))
+    looked = threading.Event()
+    llm.then(replace(scored(5), after=looked))
     posted = client.post("/try", data=form(client, monitor.bad))
     where = f"/{posted.headers['location']}"
     assert '<meta http-equiv="refresh" content="2">' in client.get(where).text
     busy = client.post("/api/v1/try", json={"trace_id": monitor.bad, "evaluator": "groundedness", "times": 1})
     assert (busy.status_code, int(busy.headers["retry-after"]) > 0) == (429, True)
+    looked.set()
     wait_until(lambda: "http-equiv" not in client.get(where).text, 15, "the end of the try")
 
 
