@@ -9,9 +9,11 @@ well.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+import anyio
+import anyio.lowlevel
 from prometheus_client import Counter
 
 from monitor.errors import InvalidData, Overloaded
@@ -34,6 +36,7 @@ from monitor.telemetry.tracing import NOTHING, Work
 from monitor.transport.otlp import decode, wire
 
 _SPAN_OUTCOMES = ("kept", "sampled_out", "duplicate", "late", "invalid", "own_telemetry", "too_large")
+_TRACES_AT_ONCE = 256  # of one delivery are admitted in some milliseconds; thousands would hold up all else
 _RECORD_OUTCOMES = (*_SPAN_OUTCOMES, "unrelated", "external_score")
 
 
@@ -87,7 +90,9 @@ class SpanIngest:
             if payload:
                 record = SpoolRecord(batch.source, batch.signal, now, meta=self._meta, payload=payload)
                 ack = await self._spool.append(record)
-            self._admit(batch, found, ack, now)
+            with anyio.CancelScope(shield=True):  # it is in the spool: all of it is taken, even if the sender is gone
+                for _ in self._admit(batch, found, ack, now):
+                    await anyio.lowlevel.checkpoint()
         rejected = found.counts.get("invalid", 0)
         return Accepted(rejected, found.fault if rejected else "")
 
@@ -118,21 +123,27 @@ class SpanIngest:
             self._shed(batch.source, found)
             ack.settle()
         else:
-            self._admit(batch, found, ack, record.received_at)
+            for _ in self._admit(batch, found, ack, record.received_at):
+                pass
 
     def reopen(self, trace: WholeTrace) -> None:
         """Parts of this closed trace that come from now on are those of a new one."""
         self._assembly.reopen(trace.trace.trace_id)
 
-    def _admit(self, batch: SpanBatch, found: Sorted, ack: Ack | None, received_at: float) -> None:
-        """Count, and hand to assembly. One step on the event loop, so that the ledger balances at every scrape."""
+    def _admit(self, batch: SpanBatch, found: Sorted, ack: Ack | None, received_at: float) -> Iterator[None]:
+        """Count, and hand to assembly.
+
+        What happens to a trace is one step on the event loop, so that the ledger balances at every scrape. Yields
+        between the steps of many traces, when others should have their turn.
+        """
         source = batch.source
         self._pass(source, found)
         now = self._runtime.clock.monotonic()
         origins = decode.Origins()
-        for trace_id, entry in found.kept.items():
-            if not entry.parts:
-                continue
+        kept = ((trace_id, entry) for trace_id, entry in found.kept.items() if entry.parts)
+        for number, (trace_id, entry) in enumerate(kept, 1):
+            if number % _TRACES_AT_ONCE == 0:
+                yield
             added = self._assembly.add(
                 trace_id,
                 entry.parts,

@@ -147,7 +147,7 @@ def _check_members(groups: Sequence[EncodedGroup]) -> None:
         return
     if sum(item.count(tag) for item in items for tag in _MEMBER_TAGS) <= MAX_REQUEST_MEMBERS:
         return
-    budget = _Budget(MAX_REQUEST_MEMBERS)
+    budget = _Budget(MAX_REQUEST_MEMBERS + _OTHER_FIELDS * len(items))
     for item in items:
         try:
             for _ in _fields(item, 0, len(item), 0, budget):
@@ -159,6 +159,7 @@ def _check_members(groups: Sequence[EncodedGroup]) -> None:
             continue  # undecodable: intake rejects and counts it
 
 
+_OTHER_FIELDS = 16  # of a span beside its attributes, events and links, each once
 _MEMBER_TAGS = [bytes([number << 3 | 2 | more]) for number in (6, 9, 11, 13) for more in (0, 0x80)]
 """The first byte of an attribute (of a log record, of a span), event and link; a tag may be padded to more bytes."""
 

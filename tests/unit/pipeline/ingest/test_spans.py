@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import anyio
+import anyio.lowlevel
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -209,3 +211,37 @@ async def test_open_traces_that_nearly_fill_their_memory_refuse_new_spans(tmp_pa
         assert at.assembly.open_traces == taken, "small traces are not closed early"
         with pytest.raises(Overloaded, match="open traces use nearly all"):
             await at.intake.accept(spans(trace_id(taken + 1)))
+
+
+async def test_others_have_their_turn_between_the_traces_of_a_large_delivery_and_the_ledger_balances_at_each(tmp_path):
+    async with ingest(tmp_path) as at:
+        seen = set()
+
+        async def look() -> None:
+            while True:
+                seen.add(at.balanced())
+                await anyio.lowlevel.checkpoint()
+
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(look)
+            await at.intake.accept(spans(*map(trace_id, range(1, 1001)), children=0))
+            beside.cancel_scope.cancel()
+        assert at.balanced() == 1000
+        assert len(seen - {0, 1000}) >= 3
+        assert len(at.closed()) == 1000
+
+
+async def test_a_large_delivery_that_is_in_the_spool_is_taken_whole_even_if_its_sender_has_gone(tmp_path):
+    async with ingest(tmp_path) as at:
+        with anyio.CancelScope() as sender:
+
+            async def go_in_the_middle() -> None:
+                while not 0 < at.ledger.pending < 1000:
+                    await anyio.lowlevel.checkpoint()
+                sender.cancel()
+
+            async with anyio.create_task_group() as beside:
+                beside.start_soon(go_in_the_middle)
+                await at.intake.accept(spans(*map(trace_id, range(1, 1001)), children=0))
+        assert sender.cancel_called
+        assert at.balanced() == 1000

@@ -176,6 +176,8 @@ def test_a_request_with_too_many_attributes_over_all_its_spans_is_refused(attrib
     with pytest.raises(TooLarge, match="more than 300000 attributes, events and links"):
         limits.without_oversized([EncodedGroup(b"", b"", spans)], 100_000, 10)
     assert limits.without_oversized([EncodedGroup(b"", b"", spans[:50])], 100_000, 10)[1] == 0
+    usual = length_delimited(1, bytes(16)) + length_delimited(2, bytes(8)) + length_delimited(5, b"x") + attribute * 29
+    assert limits.without_oversized([EncodedGroup(b"", b"", [usual] * 10_000)], 100_000, 10)[1] == 0
     text = length_delimited(9, length_delimited(2, length_delimited(1, b"J" * 15_000)))
     assert limits.without_oversized([EncodedGroup(b"", b"", [text] * 100)], 100_000, 10)[1] == 0
 
