@@ -10,11 +10,12 @@ from typing import Annotated
 import typer
 
 from monitor import config as configuration
-from monitor.cli import _options
+from monitor.cli import _options, _plan_traffic
 from monitor.cli._options import ConfigPath, Json
 from monitor.cli.console.output import align, echo_json, echo_lines
 from monitor.cli.console.progress import Bars
 from monitor.operations import plan as operation
+from monitor.operations.capacity import Assumptions
 from monitor.operations.plan import DAYS, REPEATED, EvaluationPrice, Plan, SeverePlan
 from monitor.quantities import dollars, parse_rate, percent
 from monitor.statistics.power import Noticed
@@ -29,8 +30,27 @@ def plan(
         typer.Option("--threshold", help="The alert threshold. Default: the evaluator's; else halfway between."),
     ] = None,
     scored_per_hour: Annotated[
-        str, typer.Option("--scored-per-hour", metavar="N,N", help="Numbers of scored answers to compare.")
-    ] = "10,30,100,300,1000",
+        str | None,
+        typer.Option(
+            "--scored-per-hour",
+            metavar="N,N",
+            help="Numbers of scored answers to compare. Default: 10,30,100,300,1000.",
+        ),
+    ] = None,
+    requests_per_second: Annotated[
+        str | None,
+        typer.Option(
+            "--requests-per-second",
+            metavar="N,N",
+            help="Instead: what so much traffic takes with your configuration (mean of a day).",
+        ),
+    ] = None,
+    services: Annotated[
+        int, typer.Option("--services", metavar="N", help="With --requests-per-second: how many services send it.")
+    ] = 1,
+    spans: Annotated[
+        int, typer.Option("--spans", metavar="N", help="With --requests-per-second: the spans of a request.")
+    ] = 6,
     answers_per_session: Annotated[
         int,
         typer.Option(
@@ -63,19 +83,31 @@ def plan(
     """Estimate how soon a worse defect rate raises an alert, by the number of scored answers, and what they cost.
 
     Simulates both alert rules a hundred times for each number, on answers of equal weight.
+
+    With --requests-per-second: cores, replicas, memory, disk, judge calls, dollars and series for your configuration.
     """
     loaded = configuration.load(config)
+    tokens_in, tokens_out = _options.read("--tokens", _two_numbers, tokens)
+    now, then = (_options.read(*one) for one in (("--rate", parse_rate, rate), ("--worse", parse_rate, worse)))
+    if requests_per_second is not None:
+        if scored_per_hour is not None:
+            raise typer.BadParameter(
+                "follows from --requests-per-second: give one of them", param_hint="--scored-per-hour"
+            )
+        sizes = _options.read("--requests-per-second", _numbers, requests_per_second)
+        assumed = Assumptions(now, then, services, spans, price, (tokens_in, tokens_out))
+        _plan_traffic.show(loaded, sizes, assumed, as_json=as_json)
+        return
     question = operation.question_for(
         loaded,
-        _options.read("--rate", parse_rate, rate),
-        _options.read("--worse", parse_rate, worse),
+        now,
+        then,
         threshold=_options.read("--threshold", parse_rate, threshold) if threshold is not None else None,
         evaluator=evaluator,
         defect_rule=defect_rule,
         per_session=answers_per_session,
     )
-    volumes = _options.read("--scored-per-hour", _numbers, scored_per_hour)
-    tokens_in, tokens_out = _options.read("--tokens", _two_numbers, tokens)
+    volumes = _options.read("--scored-per-hour", _numbers, scored_per_hour or "10,30,100,300,1000")
     cost = EvaluationPrice(price, "as given")
     if price is None:
         cost = operation.price_for(loaded, evaluator, input_tokens=tokens_in, output_tokens=tokens_out)

@@ -23,6 +23,7 @@ Part: TypeAlias = Literal["context", "history", "query", "reference", "response"
 Evidenced: TypeAlias = Literal["claims", "observations", "intents", "documents"]
 Scored: TypeAlias = Literal["judged", "supported_share", "answered_intents", "relevant_share"]
 
+_dumps: Final = json.JSONEncoder(ensure_ascii=False).encode
 _ENTRY, _NOTE = 2_000, 500  # characters kept of a judge's texts
 _DOCUMENT_TOKENS = 64  # of the answer, per entry of the kind `documents`
 
@@ -53,8 +54,16 @@ def heading(number: int, document: Document) -> dict[str, Any]:
 
 
 def listed(items: Iterable[Mapping[str, Any]]) -> str:
-    """Write items as JSON, so that a document cannot forge the border to the next one."""
-    return json.dumps(list(items), ensure_ascii=False, indent=1)
+    """Write items as JSON, so that a document cannot forge the border to the next one.
+
+    The text is that of `json.dumps(..., indent=1)`, for which the interpreter does not use its encoder in C.
+    """
+    found = list(items)
+    if any(isinstance(value, (list, dict)) for item in found for value in item.values()):
+        return json.dumps(found, ensure_ascii=False, indent=1)
+    written = (",\n".join(f"  {_dumps(name)}: {_dumps(value)}" for name, value in item.items()) for item in found)
+    whole = ",\n".join(f" {{\n{one}\n }}" for one in written)
+    return f"[\n{whole}\n]" if whole else "[]"
 
 
 @dataclass(frozen=True, slots=True)

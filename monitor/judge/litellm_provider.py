@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import importlib
 import logging
 import os
@@ -82,7 +83,10 @@ class LiteLLM:
         with _warming:
             if not _warmed:
                 _bound_own_client()
+                _without_bookkeeping()
                 asyncio.run(_warm(litellm))
+                if gc.get_freeze_count():  # as `rag-monitor run` does at its start: litellm's many objects stay, too
+                    gc.freeze()
                 _warmed.append(True)
         self._litellm = litellm
         _users.add(self)
@@ -160,6 +164,13 @@ def _bound_own_client() -> None:
         return made
 
     handler.create_client = create_limited
+
+
+def _without_bookkeeping() -> None:
+    """Keep litellm from preparing a log entry, with prices, of each call for callbacks that are off: a millisecond."""
+    utils: Any = importlib.import_module("litellm.utils")
+    if hasattr(utils, "_dispatch_success_logging"):  # of its own; without it calls only cost more
+        utils._dispatch_success_logging = lambda **_: None  # noqa: SLF001 - it has no option for this
 
 
 def _any_link_local() -> bool:

@@ -6,11 +6,12 @@ plan.simulate(question, [10, 100], plan.price_for(config))
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Final
+from typing import Final, NamedTuple
 
 from monitor.alerts.policy import DEFAULT_WINDOWS, AlertPolicy, policies_for
 from monitor.alerts.threshold import Z_OVER
@@ -41,6 +42,7 @@ MONTHS: Final = 50
 _RUNS, _SEED = 100, 1
 _HOURS_A_DAY: Final = 24
 _MAX_PER_HOUR: Final = 100_000.0
+_PLENTY: Final = 5_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,16 @@ class EvaluationPrice:
     def a_day(self, per_hour: float) -> float | None:
         """Return what so many evaluations an hour cost a day."""
         return None if self.dollars is None else per_hour * _HOURS_A_DAY * self.dollars
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """How soon an alert of `evaluator` notices a worse rate: the median in hours, or None and `why` not."""
+
+    evaluator: str
+    scored_per_hour: float
+    hours: float | None
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +250,46 @@ def simulate(
             volumes.append(_volume(question, one, price))
             done()
     return Plan(question, price, needed(question, price), tuple(volumes))
+
+
+def how_soon(config: Config, evaluator: str, scored_per_hour: float, rate: float, worse: float) -> Delay:
+    """Simulate how soon the first of the alerts on an evaluator fires, at so many scored answers an hour.
+
+    More than `_PLENTY` answers an hour are simulated as `_PLENTY`: they notice nothing sooner.
+    """
+    policies = [one for one in policies_for(config.alerts, "", evaluator) if one.watches_rate]
+    if not policies or not scored_per_hour:
+        return Delay(evaluator, scored_per_hour, None, "no alert" if scored_per_hour else "nothing is scored")
+    found: list[float | None] = []
+    for one in policies:
+        threshold = min(one.thresholds.values(), default=1.0)
+        windows = tuple((window.window, window.z) for window in one.by_length)
+        family = None if one.regression is None else str(one.regression)
+        rules = _Rules(windows, threshold if threshold < worse else None, family)
+        found.append(_first_alert(rules, min(scored_per_hour, _PLENTY), rate, worse))
+    hours = min((one for one in found if one is not None), default=None)
+    return Delay(evaluator, scored_per_hour, hours, "" if hours is not None else "never")
+
+
+class _Rules(NamedTuple):
+    """What decides when the alerts of a policy fire. `threshold` and `family` are None where they cannot."""
+
+    windows: tuple[tuple[float, float], ...]
+    threshold: float | None
+    family: str | None
+
+
+@functools.lru_cache(maxsize=256)
+def _first_alert(rules: _Rules, per_hour: float, rate: float, worse: float) -> float | None:
+    """Return the median hours until the earlier of both alerts; None if most runs end without either."""
+    rng = random.Random(_SEED)
+    medians = []
+    if rules.threshold is not None:
+        high = High(rules.windows, rules.threshold, Z_OVER)
+        medians.append(high_delay(high, rate, worse, per_hour, runs=_RUNS, days=DAYS, rng=rng).median)
+    if rules.family is not None:
+        medians.append(regression_delay(FAMILIES[rules.family], rate, worse, per_hour, runs=_RUNS, rng=rng).median)
+    return min((one for one in medians if one is not None), default=None)
 
 
 def severe_plans(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import yaml
 
 from monitor.statistics.rates import judged_to_tell
 from tests.support.command import command
+from tests.support.written import ROOT
 
 
 def planned(*arguments: object) -> dict[str, Any]:
@@ -99,6 +103,14 @@ def test_what_is_printed_names_the_price_and_both_rules() -> None:
         ("--answers-per-session", "0"),
         ("--answers-per-session", "101"),
         ("--evaluator", "nobody"),
+        ("--requests-per-second", "0"),
+        ("--requests-per-second", "1e9"),
+        ("--requests-per-second", "nan"),
+        ("--requests-per-second", "many"),
+        ("--requests-per-second", "10", "--scored-per-hour", "10"),
+        ("--requests-per-second", "10", "--services", "0"),
+        ("--requests-per-second", "10", "--spans", "0"),
+        ("--requests-per-second", "10", "--rate", "4%", "--worse", "2%"),
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused(wrong: tuple[str, ...]) -> None:
@@ -137,3 +149,108 @@ def test_the_policy_is_chosen_by_its_own_defect_rule(tmp_path: Path) -> None:
     assert planned(*asked, "--defect-rule", "high")["question"]["threshold"] == 0.3
     refused = command("plan", *asked)
     assert "choose one: 'low or higher', 'high'" in str(refused.exception)
+
+
+PAGE = ROOT / "docs" / "scaling.md"
+OF_THE_PAGE = re.compile(
+    r"```yaml\n(?P<config>.*?)```.*?```console\n\$ rag-monitor (?P<command>plan .*?)\n```\n\n"
+    r"```text\n(?P<printed>.*?)```",
+    re.DOTALL,
+)
+
+
+def test_the_page_on_scaling_shows_what_the_command_prints(tmp_path: Path) -> None:
+    page = PAGE.read_text()
+    section = page.index("## What it takes")
+    found = OF_THE_PAGE.search(page, section)
+    assert found is not None
+    path = tmp_path / "config.yaml"
+    path.write_text(found["config"])
+    arguments = [str(path) if word == "config.yaml" else word for word in shlex.split(found["command"])]
+    ended = command(*arguments)
+    assert ended.exit_code == 0, ended.output
+    if os.environ.get("UPDATE_GOLDEN"):
+        PAGE.write_text(page[: found.start("printed")] + ended.stdout + page[found.end("printed") :])
+        return
+    said = "UPDATE_GOLDEN=1 .venv/bin/pytest tests/integration/test_plan_command.py -k scaling"
+    assert found["printed"] == ended.stdout, said
+
+
+def traffic(tmp_path: Path, sizes: str, config: dict[str, Any], *arguments: object) -> list[dict[str, Any]]:
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return planned("-c", path, "--requests-per-second", sizes, *arguments)["plans"]
+
+
+JUDGED = {
+    "judge": {"model": "openai/mine", "price": {"input_per_million": 1.0, "output_per_million": 10.0}},
+    "evaluators": [{"type": "groundedness", "sample": "1%"}],
+    "alerts": [],
+}
+
+
+def test_a_share_costs_in_proportion_and_a_budget_always_the_same(tmp_path: Path) -> None:
+    few, many = traffic(tmp_path, "10,100", {**JUDGED, "sampling": {"traces": 1}}, "--tokens", "1000,100")
+    assert few["judge_calls_per_day"] == pytest.approx(10 * 86_400 * 0.01 * 1.01)
+    assert many["judge_calls_per_day"] == pytest.approx(10 * few["judge_calls_per_day"])
+    assert few["dollars_per_day"] == pytest.approx(few["judge_calls_per_day"] * 0.002)
+    budget = {**JUDGED, "evaluators": [{"type": "groundedness", "sample": {"per_day": 500}}]}
+    few, many = traffic(tmp_path, "10,100", budget)
+    assert few["judge_calls_per_day"] == many["judge_calls_per_day"] == pytest.approx(505)
+
+
+def test_evaluators_of_one_group_share_a_call(tmp_path: Path) -> None:
+    both = [{"type": name, "sample": "1%"} for name in ("groundedness", "relevance")]
+    (alone,) = traffic(tmp_path, "10", {**JUDGED, "evaluators": both})
+    (grouped,) = traffic(tmp_path, "10", {**JUDGED, "evaluators": [{**one, "group": "all"} for one in both]})
+    assert grouped["judge_calls_per_day"] == pytest.approx(alone["judge_calls_per_day"] / 2)
+
+
+def test_budgets_are_each_replica_s_own_unless_they_share_a_kafka_group(tmp_path: Path) -> None:
+    config = {**JUDGED, "evaluators": [{"type": "groundedness", "sample": {"per_day": 500}}]}
+    (alone,) = traffic(tmp_path, "100000", config)
+    assert alone["replicas"] > 1
+    assert alone["judge_calls_per_day"] == pytest.approx(505 * alone["replicas"])
+    assert any("divide them by" in note for note in alone["notes"])
+    kafka = {"type": "kafka", "brokers": ["kafka:9092"], "topics": {"otlp_spans": "otlp_proto"}}
+    (shared,) = traffic(tmp_path, "100000", {**config, "sources": [kafka]})
+    assert shared["judge_calls_per_day"] == pytest.approx(505)
+    assert not any("divide them by" in note for note in shared["notes"])
+
+
+def test_more_traffic_never_takes_less(tmp_path: Path) -> None:
+    plans = traffic(tmp_path, "0.001,1,10,1000,100000,10000000", {**JUDGED, "sampling": {"traces": "10%"}})
+    for name in ("cores", "replicas", "partitions", "memory_each", "disk_per_day", "series", "judge_calls_per_day"):
+        figures = [one[name] for one in plans]
+        assert figures == sorted(figures), name
+    assert [one["partitions"] >= one["replicas"] for one in plans] == [True] * len(plans)
+
+
+def test_what_is_suggested_is_said_and_what_is_configured_is_kept(tmp_path: Path) -> None:
+    small, large = traffic(tmp_path, "5,50000", JUDGED)
+    assert (small["head"], large["head"]) == (1.0, pytest.approx(0.0002))
+    assert any("`sampling.traces: 0.02%`" in note for note in large["notes"])
+    small, large = traffic(tmp_path, "5,50000", {**JUDGED, "sampling": {"traces": "10%"}})
+    assert (small["head"], large["head"]) == (0.1, 0.1)
+    assert not any("sampling.traces" in note for note in large["notes"])
+
+
+def test_an_evaluator_without_an_alert_on_its_rate_notices_nothing_and_says_so(tmp_path: Path) -> None:
+    (found,) = traffic(tmp_path, "10", JUDGED)
+    assert [one["why"] for one in found["noticed"] if one["evaluator"] == "groundedness"] == ["no alert"]
+    assert "no alert" in command("plan", "-c", tmp_path / "config.yaml", "--requests-per-second", "10").stdout
+
+
+def test_limits_of_the_judge_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    judge = {**JUDGED["judge"], "max_concurrency": 1, "budget": {"evaluations_per_day": 100, "dollars_per_day": 1}}
+    (found,) = traffic(tmp_path, "100", {**JUDGED, "judge": judge, "sampling": {"traces": 1}})
+    said = " ".join(found["notes"])
+    for name in ("judge.max_concurrency", "judge.budget.evaluations_per_day", "judge.budget.dollars_per_day"):
+        assert name in said
+
+
+def test_every_figure_of_a_plan_names_a_benchmark_that_exists() -> None:
+    measured = planned("--requests-per-second", "1")["measured"]
+    for name, one in measured.items():
+        path = ROOT / one["by"].replace(".", "/")
+        assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), name

@@ -9,6 +9,7 @@ Import this only where calls are made: httpx takes a tenth of a second to import
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import socket
 from collections.abc import Callable
 from typing import Final
@@ -72,11 +73,7 @@ class PinnedTransport(httpx.AsyncBaseTransport):
 
     async def _checked(self, request: httpx.Request, host: str) -> list[str]:
         """Return the addresses of a host, the one that answered last first."""
-        try:
-            found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            raise httpx.ConnectError(str(error), request=request) from error
-        addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
+        addresses = [host] if _is_address(host) else await _resolved(request, host)
         if not self._allow() and any(map(is_metadata_address, addresses)):
             refused = RefusedAddressError(f"the host name {host} leads to a link-local or metadata address")
             raise httpx.ConnectError(str(refused), request=request) from refused
@@ -84,3 +81,19 @@ class PinnedTransport(httpx.AsyncBaseTransport):
             return [host]
         good = self._good.get(host)
         return [good, *(one for one in addresses if one != good)] if good in addresses else addresses
+
+
+def _is_address(host: str) -> bool:
+    """Tell whether a host is an address in its usual form. Others, such as `2130706433`, are left to the resolver."""
+    try:
+        return str(ipaddress.ip_address(host)) == host
+    except ValueError:
+        return False
+
+
+async def _resolved(request: httpx.Request, host: str) -> list[str]:
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise httpx.ConnectError(str(error), request=request) from error
+    return list(dict.fromkeys(str(one[4][0]) for one in found))

@@ -1,0 +1,1 @@
+"""This product beside others: what the same traces, and the same judgement, cost each of them."""
