@@ -29,15 +29,20 @@ def get_json(url: str, **query: str) -> Any:
 
 
 def await_scrapes(address: str, number: int = 2) -> None:
-    """Wait until the Prometheus at `address` has scraped each of its targets `number` times more."""
+    """Wait until the Prometheus at `address` has scraped each of its targets `number` times more, with success."""
 
     def scrapes() -> dict[str, float]:
-        found = get_json(f"{address}/api/v1/query", query="timestamp(up)")["data"]["result"]
+        found = get_json(f"{address}/api/v1/query", query="timestamp(up) * up")["data"]["result"]
         return {one["metric"]["instance"]: float(one["value"][1]) for one in found}
 
     for _ in range(number):
         before = scrapes()
-        wait_until(lambda: all(at > before.get(one, 0) for one, at in scrapes().items()), 30, "a scrape")  # noqa: B023
+
+        def again(before: dict[str, float] = before) -> bool:
+            found = scrapes()
+            return bool(found) and all(at > before.get(one, 0) for one, at in found.items())
+
+        wait_until(again, 30, "a scrape")
 
 
 def promtool(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
