@@ -17,7 +17,7 @@ import pytest
 
 from tests.support import cache
 from tests.support.certificates import Authority
-from tests.support.tools import free_port, require, wait_until
+from tests.support.tools import PATIENCE, free_port, require, wait_until
 
 _POM = Path(__file__).parents[1] / "kafka" / "pom.xml"
 _ARCHIVE = "kafka.jsa"
@@ -108,11 +108,11 @@ class Broker:
         return self
 
     def stop(self, seconds: float = 20.0) -> None:
-        """An orderly stop (SIGTERM), by force after `seconds`."""
+        """An orderly stop (SIGTERM), by force after `seconds` times `PATIENCE`."""
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(seconds)
+                self.process.wait(seconds * PATIENCE)
             except subprocess.TimeoutExpired:
                 self.kill()
 
