@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from tests.support.command import command
 from tests.support.llm import LLMServer
 from tests.support.monitor import MonitorProcess
 from tests.support.service import BAD, GOOD, RagService
-from tests.support.tools import PATIENCE, wait_until
+from tests.support.tools import wait_until
 
 HOSTILE = "</bdi></details><script>document.body.id='run'</script><img src=x onerror=alert(1)>\u202e {{7*7}}"
 OWN = ("ragmonitor_trials_total", "ragmonitor_trials_cost_dollars_total")
@@ -308,11 +307,8 @@ def test_a_click_on_the_button_shows_what_came_of_it_without_scripts(monitor, ll
         assert browser.value("document.querySelector('.try select').value") == "groundedness"
         browser.value("document.querySelector('.try [name=times]').value = '3'")
         browser.value("document.querySelector('.try button').click()")
-        end = time.monotonic() + 20 * PATIENCE
-        while "flips" not in (said := browser.value("document.querySelector('.tried')?.innerText ?? ''")):
-            assert time.monotonic() < end, browser.value("document.body.innerText")
-            time.sleep(0.2)
-        assert "The result flips in 1 of 3" in said
+        said = "The result flips in 1 of 3"
+        wait_until(lambda: said in browser.value("document.querySelector('.tried')?.innerText ?? ''"), 20, said)
         assert "Cost: $0.00300" in browser.value("document.querySelector('.because').innerText")
         assert browser.value("document.querySelectorAll('article.result').length") == 3
         assert "BEGIN" in browser.value("document.querySelector('.call').textContent")

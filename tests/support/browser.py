@@ -13,7 +13,7 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
-from tests.support.tools import require
+from tests.support.tools import PATIENCE, require, wait_until
 
 PHONE, DESKTOP = (390, 844), (1200, 900)
 
@@ -56,12 +56,17 @@ class Browser:
         )
         os.close(to_browser)
         os.close(from_browser)
-        target = next(one for one in self._call("Target.getTargets")["targetInfos"] if one["type"] == "page")
-        attached = self._call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
+        page = wait_until(self._page, 20, "the browser's page")
+        attached = self._call("Target.attachToTarget", targetId=page, flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Network", "Log", "Runtime"):
             self.do(f"{domain}.enable")
         return self
+
+    def _page(self) -> str:
+        """Return the id of the page, which is there a moment after the browser."""
+        pages = [one for one in self._call("Target.getTargets")["targetInfos"] if one["type"] == "page"]
+        return str(pages[0]["targetId"])
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._process.kill()
@@ -104,7 +109,7 @@ class Browser:
         return base64.b64decode(answer["data"])
 
     def do(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """One command to the tab."""
+        """One command to the tab. Raises `LookupError` where it fails, as while another page is being loaded."""
         return self._call(method, session=self._session, **parameters)
 
     def _call(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
@@ -116,7 +121,8 @@ class Browser:
         while True:
             answer = self._next()
             if answer.get("id") == number:
-                assert "error" not in answer, f"{method}: {answer['error']}"
+                if "error" in answer:
+                    raise LookupError(f"{method}: {answer['error']}")
                 result: dict[str, Any] = answer["result"]
                 return result
 
@@ -126,7 +132,7 @@ class Browser:
 
     def _next(self, seconds: float = 30.0) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._read], [], [], seconds)
+            ready, _, _ = select.select([self._read], [], [], seconds * PATIENCE)
             assert ready, "the browser says nothing"
             piece = os.read(self._read, 1 << 20)
             assert piece, f"the browser ended: {self._process.poll()}"
