@@ -100,7 +100,10 @@ def _answering(folder: Path, command: Sequence[str], url: str, variables: Mappin
         if process.poll() is not None:
             pytest.fail(f"it ended with {process.returncode}:\n{log.read_text()[-3000:]}")
         try:
-            return any(httpx.get(url + path, trust_env=False).status_code == 200 for path in ("/health", "/healthz"))
+            return any(
+                httpx.get(url + path, trust_env=False, timeout=60).status_code == 200
+                for path in ("/health", "/healthz")
+            )
         except httpx.TransportError:
             return False
 

@@ -352,7 +352,7 @@ def test_other_content_types_are_415_and_other_methods_405() -> None:
         answer = answered(lines(row("a")), kind)
         assert answer.status_code == 415
     assert "application/x-ndjson" in answer.json()["message"]
-    with serving(OtlpHttp(port=0), RowIntake()) as at, httpx.Client(trust_env=False) as client:
+    with serving(OtlpHttp(port=0), RowIntake()) as at, httpx.Client(trust_env=False, timeout=60) as client:
         assert client.get(at.url("/v1/cases")).status_code == 405
 
 

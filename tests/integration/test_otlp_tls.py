@@ -68,7 +68,7 @@ def test_traffic_is_encrypted_and_plain_text_is_refused(kind: str, authority: Au
         assert not sends(kind, receiver, other.ca)
         if kind == "http":
             with pytest.raises(httpx.TransportError):
-                httpx.post(receiver.url(), content=BODY, trust_env=False)
+                httpx.post(receiver.url(), content=BODY, trust_env=False, timeout=60)
 
 
 @KINDS
@@ -162,7 +162,7 @@ def test_both_receivers_work_on_ipv6() -> None:
     except OSError:
         pytest.skip("this machine has no IPv6")
     exports: dict[str, Callable[[Serving], object]] = {
-        "http": lambda at: httpx.post(at.url(), content=b"{}", trust_env=False).status_code,
+        "http": lambda at: httpx.post(at.url(), content=b"{}", trust_env=False, timeout=60).status_code,
         "grpc": lambda at: grpc.insecure_channel(at.address).unary_unary(EXPORT)(BODY, timeout=60),
     }
     for kind, export in exports.items():

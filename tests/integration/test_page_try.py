@@ -321,7 +321,7 @@ def test_a_click_on_the_button_shows_what_came_of_it_without_scripts(monitor, ll
 def test_beyond_the_number_of_an_hour_nothing_is_tried(tmp_path, llm):
     with MonitorProcess(tmp_path, settings(llm, tmp_path, max_trials_per_hour=1)) as running:
         trace = one_answer(running)
-        with httpx.Client(base_url=f"http://127.0.0.1:{running.metrics_port}", trust_env=False) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{running.metrics_port}", trust_env=False, timeout=60) as client:
             tried(client, trace, "overlap_groundedness")
             body = {"trace_id": trace, "evaluator": "overlap_groundedness", "times": 1}
             refused = client.post("/api/v1/try", json=body)
@@ -335,7 +335,7 @@ def test_without_texts_the_page_says_which_setting_keeps_them(tmp_path, llm):
     config["storage"]["texts"] = "explanations"
     with MonitorProcess(tmp_path, config) as running:
         trace = one_answer(running)
-        with httpx.Client(base_url=f"http://127.0.0.1:{running.metrics_port}", trust_env=False) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{running.metrics_port}", trust_env=False, timeout=60) as client:
             page = client.get(f"/case/{trace}").text
             assert "storage.texts: all" in page
             assert "<form" not in page
@@ -348,7 +348,7 @@ def test_without_texts_the_page_says_which_setting_keeps_them(tmp_path, llm):
 def test_switched_off_there_is_no_button_and_nobody_takes_it(tmp_path, llm):
     with MonitorProcess(tmp_path, settings(llm, tmp_path, max_trials_per_hour=0)) as running:
         trace = one_answer(running)
-        with httpx.Client(base_url=f"http://127.0.0.1:{running.metrics_port}", trust_env=False) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{running.metrics_port}", trust_env=False, timeout=60) as client:
             assert "<form" not in client.get(f"/case/{trace}").text
             assert client.post("/api/v1/try", json={"trace_id": trace, "evaluator": "x", "times": 1}).status_code == 405
             assert client.get("/tried/x").status_code == 404

@@ -12,7 +12,10 @@ from tests.support.page import Site
 def test_probes_hear_yes_or_no_without_a_token_and_only_who_has_one_hears_why(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.runtime.health.expect("otlp_http")
-    with site.served(auth={"token": "secret"}) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with (
+        site.served(auth={"token": "secret"}) as url,
+        httpx.Client(base_url=url, trust_env=False, timeout=60) as client,
+    ):
         assert client.get("/-/healthy").status_code == 200
         waiting = client.get("/-/ready")
         assert (waiting.status_code, waiting.text) == (503, "not ready\n")

@@ -74,7 +74,7 @@ def deliver(sink: Sink, *results: EvaluationResult) -> None:
 
 
 def test_a_verdict_is_an_annotation_on_the_span_in_phoenix(phoenix: str, tmp_path: Path) -> None:
-    with httpx.Client(base_url=phoenix, trust_env=False) as client:
+    with httpx.Client(base_url=phoenix, trust_env=False, timeout=60) as client:
 
         def spans(trace: str) -> list[str]:
             found = client.get("/v1/projects/default/spans", params={"trace_id": trace})
@@ -98,7 +98,7 @@ def test_a_verdict_is_an_annotation_on_the_span_in_phoenix(phoenix: str, tmp_pat
 
 
 def test_a_repeat_changes_nothing_in_phoenix_and_an_unknown_span_is_a_failure(phoenix: str) -> None:
-    with httpx.Client(base_url=phoenix, trust_env=False) as client:
+    with httpx.Client(base_url=phoenix, trust_env=False, timeout=60) as client:
         service = RagService(OTLPSpanExporter(f"{phoenix}/v1/traces"))
         trace = service.ask()
         service.close()
@@ -143,7 +143,7 @@ def test_a_repeat_adds_nothing_in_mlflow_and_an_unknown_trace_is_a_failure(mlflo
     failed = replace(result, evaluator="other", outcome=Unscored(UnscoredReason.TIMEOUT, "30 s"), level="")
     sink = Mlflow(url=mlflow, timeout=20.0)
     deliver(sink, result, result, failed)
-    answer = httpx.get(f"{mlflow}/api/3.0/mlflow/traces/tr-{trace}", trust_env=False).json()
+    answer = httpx.get(f"{mlflow}/api/3.0/mlflow/traces/tr-{trace}", trust_env=False, timeout=60).json()
     found = {one["assessment_name"]: one["feedback"] for one in answer["trace"]["trace_info"]["assessments"]}
     assert len(answer["trace"]["trace_info"]["assessments"]) == 2
     assert found["groundedness"] == {"value": 4.0}

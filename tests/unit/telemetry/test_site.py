@@ -33,7 +33,10 @@ def basic(password: str) -> dict[str, str]:
 
 
 def test_a_foreign_name_gets_neither_metrics_nor_texts_but_says_that_it_lives(tmp_path):
-    with Site(tmp_path).served() as url, httpx.Client(trust_env=False, headers={"Host": "evil.example"}) as client:
+    with (
+        Site(tmp_path).served() as url,
+        httpx.Client(trust_env=False, timeout=60, headers={"Host": "evil.example"}) as client,
+    ):
         assert client.get(f"{url}/-/healthy").status_code == 200
         for path in ("/metrics", "/answers", "/none"):
             refused = client.get(url + path)
@@ -42,14 +45,17 @@ def test_a_foreign_name_gets_neither_metrics_nor_texts_but_says_that_it_lives(tm
 
 def test_the_public_name_is_served(tmp_path):
     site = Site(tmp_path, settings=UiSettings(url="https://monitor.example.com/quality"))
-    with site.served() as url, httpx.Client(trust_env=False, headers={"Host": "monitor.example.com"}) as client:
+    with (
+        site.served() as url,
+        httpx.Client(trust_env=False, timeout=60, headers={"Host": "monitor.example.com"}) as client,
+    ):
         assert client.get(f"{url}/alerts").status_code == 200
 
 
 def test_behind_a_token_a_browser_is_asked_for_it_and_served_under_any_name(tmp_path):
     with (
         Site(tmp_path).served(auth=Auth(token=SecretStr("s3cret"))) as url,
-        httpx.Client(trust_env=False, headers={"Host": "monitor.example.org"}) as client,
+        httpx.Client(trust_env=False, timeout=60, headers={"Host": "monitor.example.org"}) as client,
     ):
         asked = client.get(f"{url}/alerts")
         assert asked.status_code == 401
@@ -61,7 +67,7 @@ def test_behind_a_token_a_browser_is_asked_for_it_and_served_under_any_name(tmp_
 
 
 def test_the_page_is_only_read(tmp_path):
-    with Site(tmp_path).served() as url, httpx.Client(trust_env=False) as client:
+    with Site(tmp_path).served() as url, httpx.Client(trust_env=False, timeout=60) as client:
         assert client.post(f"{url}/answers").status_code == 405
         head = client.head(f"{url}/alerts")
         assert (head.status_code, head.text) == (200, "")
@@ -82,7 +88,7 @@ def test_a_scrape_does_not_wait_for_a_page(tmp_path):
         await anyio.sleep_forever()
 
     site.runtime.site._get = hanging
-    with site.served() as url, httpx.Client(trust_env=False) as client:
+    with site.served() as url, httpx.Client(trust_env=False, timeout=60) as client:
         waiting = threading.Thread(target=_get, args=(f"{url}/answers",))
         waiting.start()
         assert asked.wait(60)

@@ -119,7 +119,7 @@ def test_behind_a_token_nobody_posts_without_it(tmp_path):
         return WebResponse(200, "text/plain", b"taken")
 
     site.runtime.site.mount_post(take, ["/try"])
-    with site.served(auth=Auth(token=SecretStr("s3cret"))) as url, httpx.Client(trust_env=False) as client:
+    with site.served(auth=Auth(token=SecretStr("s3cret"))) as url, httpx.Client(trust_env=False, timeout=60) as client:
         assert client.post(f"{url}/try", content=b"x").status_code == 401
         taken = client.post(f"{url}/try", content=b"x", headers={"Authorization": "Bearer s3cret"})
         assert (taken.status_code, taken.text) == (200, "taken")
