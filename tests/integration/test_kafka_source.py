@@ -553,6 +553,7 @@ async def test_a_killed_monitor_whose_disk_is_gone_loses_no_trace(broker: Broker
     def kill_amid_and_go_on() -> None:
         with monitors[0] as first:
             wait_until(lambda: committed(broker, topic) == 75, 20, "the commit of the first half")
+            wait_until(lambda: len(judged()) == 75, 20, "their results in the file, which follows the history")
             send(sent[75:])
             wait_until(lambda: first.total("ragmonitor_traces_received_total") > 75, 20, "more traces")
             first.kill()
