@@ -141,6 +141,17 @@ def test_why_says_the_same_on_the_terminal_from_the_storage_folder(monitor: Moni
     assert done.stdout.count(f"of trace {BATCH}") == 2
 
 
+def test_a_diagnosis_reads_what_the_running_monitor_keeps_of_each_answer(monitor: MonitorProcess) -> None:
+    of = ("--app", "shop", "--evaluator", "overlap_groundedness", "-c", monitor.folder / "config.yaml")
+
+    def answers() -> int:
+        done = command("diagnose", *of, "--json")
+        return int(json.loads(done.stdout)["answers"]) if done.exit_code == 0 else 0
+
+    wait_until(lambda: answers() == 3, 30, "the features of three answers")
+    assert "too few bad answers to compare with" in command("diagnose", *of).stdout
+
+
 def test_the_page_shows_both_requests_and_links_to_each_case(monitor: MonitorProcess) -> None:
     page = monitor.get(f"/why?trace={BATCH}")
     assert page.count('<article class="because">') == 3
@@ -180,5 +191,6 @@ def test_a_trace_of_thousands_of_requests_is_bounded_and_none_is_lost(tmp_path: 
 def test_forgetting_a_trace_forgets_all_its_requests(monitor: MonitorProcess) -> None:
     erased = erase(load(monitor.folder / "config.yaml"), trace=BATCH)
     assert erased.rows["history.db, results"] == 4
+    assert erased.rows["history.db, features"] == 2
     assert erased.rows["request_log.db, requests"] == 2
     assert why(monitor, LONELY)["cause"] == "evaluated"

@@ -216,6 +216,7 @@ class _FactorSearch:
             onset = step.onset if step is not None else None
         return FoundFactor(
             factor=factor,
+            parts=tuple(self._prepared.factors[part] for part in self._pairs.get(one.number, (one.number,))),
             how=how,
             z=one.z,
             share=share_interval(own, every, rows, having, outcome=factor.outcome),

@@ -77,11 +77,12 @@ def features_of(
     documents = [one for one in case.retrieved_context if one.kind == "document"]
     scores = [one.score for one in documents if one.score is not None]
     named = dict.fromkeys(one.doc_uri or one.doc_id for one in documents[: 4 * _DOCUMENTS])
-    story = f"session {case.session_id}" if case.session_id else f"question {case.request.query.casefold().strip()}"
+    asked = case.request.query.casefold().strip()
+    story = f"session {case.session_id}" if case.session_id else f"question {asked}" if asked else ""
     slices = {name: value for name, value in case.attributes.items() if name != RESPONSE_ID and value}
     parts = versions.parts
     return CaseFeatures(
-        unit=hashed(story) if hashed is not None else case.request_id,
+        unit=hashed(story) if hashed is not None and story else case.request_id,
         user=key.of(case.user_id) if key is not None else "",
         model=case.model[:_VALUE_LENGTH],
         context=str(case.context_status),

@@ -1,0 +1,149 @@
+"""`rag-monitor diagnose`: what the bad answers of a risen rate have in common, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from monitor import config as configuration
+from monitor.cli import _options
+from monitor.cli._options import ConfigPath, Json
+from monitor.cli.console.output import clean, echo_json, echo_lines, exit_status_1
+from monitor.errors import MonitorError
+from monitor.operations.diagnose import ExampleAnswer, RateDiagnosis, as_object, diagnose_rate, diagnose_results
+from monitor.quantities import format_duration, parse_duration, percent
+from monitor.statistics.diagnosis import FACTORS_AT_MOST, LEAST_BAD_BEFORE, LOOKS
+from monitor.statistics.diagnosis.cases import Factor
+from monitor.statistics.diagnosis.onset import Onset
+from monitor.statistics.diagnosis.results import Diagnosis, FoundFactor
+from monitor.statistics.rates import Estimate
+
+
+def diagnose(
+    *,
+    app: Annotated[str, typer.Option("--app", help="The service.")],
+    evaluator: Annotated[str, typer.Option("--evaluator", "-e", help="The evaluator whose rate rose.")],
+    since: Annotated[
+        str,
+        typer.Option("--since", metavar="DURATION", help="The window of the alert. The search covers twice as much."),
+    ] = "6h",
+    results: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--results",
+            metavar="FILE",
+            help="Read results of the sink jsonl or kafka instead of the history. May be repeated, for replicas.",
+        ),
+    ] = None,
+    config: ConfigPath = None,
+    as_json: Json = False,
+) -> None:
+    """Say since when a defect rate is higher, and what its bad answers have in common.
+
+    Reads the history in the storage folder, also while a monitor writes it. Names at most three factors, and none where
+    none stands out. Exit status 1 when there are no scored answers.
+    """
+    window = _options.read("--since", parse_duration, since)
+    if window <= 0:
+        raise typer.BadParameter("must be more than 0", param_hint="--since")
+    settings = configuration.load(config)
+    with exit_status_1():
+        if results:
+            try:
+                found = diagnose_results(results, app=app, evaluator=evaluator, window=window, slices=settings.slices)
+            except OSError as error:
+                raise MonitorError(f"{error.filename}: {error.strerror}") from None
+        else:
+            found = diagnose_rate(settings, app=app, evaluator=evaluator, window=window)
+        if not found.answers:
+            raise MonitorError(f"{app}: no answers with a score of {evaluator}")
+    if as_json:
+        echo_json(dict(as_object(found)))
+    else:
+        echo_lines(lines(found))
+
+
+def lines(one: RateDiagnosis) -> Iterator[str]:
+    """Yield a diagnosis as plain lines, for a person on call."""
+    found, subject = one.found, f"{clean(one.evaluator)} of {clean(one.app)}"
+    if found.state == "too_few_before":
+        yield f"{subject}: too few bad answers to compare with: a diagnosis needs {LEAST_BAD_BEFORE} from before"
+        yield f"the last {format_duration(2 * one.window)}. {one.answers:,} answers were read."
+        return
+    if found.onset is None or found.rate_since is None or found.rate_before is None:
+        yield f"{subject}: no rise in the last {format_duration(2 * one.window)}. {one.answers:,} answers were read."
+        return
+    yield f"{subject} rose {_since(found.onset)}."
+    yield f"Bad before: {_rate(found.rate_before)}. Since then: {_rate(found.rate_since)}."
+    yield f"Since then {found.judged:,} answers were judged, {found.bad:,} of them bad."
+    for number, (factor, examples) in enumerate(zip(found.factors, one.examples, strict=True), start=1):
+        yield ""
+        yield from _factor_lines(number, factor, examples)
+    if not found.factors:
+        yield ""
+        yield f"Nothing stands out. {_visible(found)}"
+    if found.switched:
+        yield ""
+        yield f"Since then everything has: {', '.join(map(in_words, found.switched))}."
+        yield "That may be the cause, or have come at the same time by chance."
+    if one.unread:
+        yield ""
+        yield f"{one.unread:,} lines hold no result and were left out."
+
+
+def _factor_lines(number: int, one: FoundFactor, examples: Sequence[ExampleAnswer]) -> Iterator[str]:
+    name = " and ".join(map(in_words, one.parts))
+    yield f"{number}. {'More of: ' if one.how == 'more' else ''}{name}"
+    frequency = f"{percent(one.part_now)} of the answers have it, {percent(one.part_before)} before"
+    yield f"   {frequency}; it was always bad." if one.how == "more" else f"   {frequency}."
+    if one.inside is not None and one.outside is not None:
+        yield f"   Bad with it: {_rate(one.inside)}; without it: {_rate(one.outside)}."
+        yield f"   Bad with it before: {percent(one.before)}."
+    at_least = "at least " if one.factor.kind == "word" else ""
+    limits = f"{_share(one.share.lower)} to {_share(one.share.upper)}"
+    yield f"   Explains {at_least}{_share(one.share.value)} of the rise ({limits})."
+    if one.onset is not None and one.how == "worse":
+        yield f"   With it the rate rose {_since(one.onset)}."
+    if one.likewise:
+        yield f"   Most of these bad answers also have: {', '.join(map(in_words, one.likewise[:FACTORS_AT_MOST]))}."
+    for example in examples:
+        yield f"   Example: {clean(example.request_id)}, {_time(example.at)}, score {example.score:.3g}"
+
+
+def in_words(factor: Factor) -> str:
+    """Name a factor."""
+    value = clean(factor.value)
+    if factor.kind == "word":
+        return f'the word "{value}"'
+    return f"{factor.name} {value}" if factor.kind == "document" else f"{clean(factor.name)} = {value}"
+
+
+def _visible(found: Diagnosis) -> str:
+    if found.visible is None:
+        later = next((look for look in LOOKS if look > found.bad), None)
+        again = f" Look again at {later} bad answers." if later is not None else ""
+        return f"With {found.bad:,} bad answers no single cause could have been seen.{again}"
+    return (
+        f"With {found.bad:,} bad answers, one that explains {percent(found.visible)} of the rise or more"
+        " would have been seen 4 times in 5."
+    )
+
+
+def _rate(one: Estimate) -> str:
+    return f"{percent(one.rate)} ({percent(one.lower)} to {percent(one.upper)})"
+
+
+def _share(value: float) -> str:
+    return percent(round(min(max(value, 0.0), 1.0), 2))
+
+
+def _since(onset: Onset) -> str:
+    return f"at {_time(onset.at)} (between {_time(onset.earliest)} and {_time(onset.latest)})"
+
+
+def _time(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,226 @@
+"""A diagnosis from the history or from files: the cause that was planted into results is named, in plain words."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.clock import ManualClock
+from monitor.config import load
+from monitor.errors import ConfigError, MonitorError
+from monitor.model.case import Case, Document, Request
+from monitor.model.outcome import EvaluationResult
+from monitor.operations.diagnose import RateDiagnosis, as_object, diagnose_rate, diagnose_results
+from monitor.sinks.history import HistorySink
+from monitor.storage.history.rows import as_json, dump
+from tests.support.command import command
+from tests.support.results import judged
+from tests.support.runtime import runtime
+
+NOW = 1_700_000_000.0
+HOUR = 3600.0
+PERIOD = 60.0
+NUMBER, SINCE = 1500, 300
+"""An answer a minute; the last `SINCE` are of the rise."""
+
+Bad = Callable[[int], bool]
+
+
+def mixed(number: int) -> int:
+    """A number that goes with nothing else of an answer."""
+    return zlib.crc32(b"%d" % number)
+
+
+def in_acme(number: int) -> bool:
+    return number % 5 == 2 and mixed(number) % 10 < 8
+
+
+def common(number: int) -> bool:
+    return mixed(number) % 4 == 0
+
+
+def results(bad: Bad, *, number: int = NUMBER, texts: str = "warranty") -> list[EvaluationResult]:
+    """Answers of five tenants about twelve documents; before the rise one of twenty is bad."""
+    found = []
+    for one in range(number):
+        at = NOW - (number - one) * PERIOD
+        rising = one >= number - SINCE
+        case = Case(
+            request_id=f"{one:032x}",
+            request=Request(f"How long is the {texts} of product{one % 40}?"),
+            retrieved_context=(Document("x", f"kb/{one % 3}/d{one % 12}", score=one % 97 / 97),),
+            response="y" * (20 + one % 31),
+            app="shop",
+            user_id=f"user {one % 50}",
+            session_id=f"s{one}",
+            attributes={"tenant": "acme" if one % 5 == 2 else f"t{one % 5}", "language": f"l{one // 5 % 3}"},
+            answered_at=at,
+        )
+        defect = mixed(one) % 20 == 0 or (rising and bad(one))
+        result = judged(one, value=1.0 if defect else 5.0, defect=defect, evaluated_at=at + 1.0)
+        found.append(replace(result, case=case))
+    return found
+
+
+def settings(folder: Path, **storage: Any) -> Path:
+    """A configuration with the two slices."""
+    path = folder / "config.json"
+    document = {"slices": ["tenant", "language"], "storage": {"path": str(folder / "data"), **storage}}
+    path.write_text(json.dumps({**document, "evaluators": [{"type": "overlap_groundedness"}]}))
+    return path
+
+
+async def kept(folder: Path, given: Sequence[EvaluationResult], **options: Any) -> None:
+    """Write results to the history in `folder`, as the evaluator overlap_groundedness."""
+    sink = HistorySink(path=folder / "data" / "history.db", retention="30d", **options)
+    async with sink.open(runtime(ManualClock(NOW))) as deliver:
+        await deliver([replace(one, evaluator="overlap_groundedness") for one in given])
+
+
+def diagnosed(folder: Path, window: float = 6 * HOUR) -> RateDiagnosis:
+    config = load(settings(folder))
+    return diagnose_rate(config, app="shop", evaluator="overlap_groundedness", window=window, clock=ManualClock(NOW))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("texts", ["all", "none"])
+async def test_the_planted_tenant_is_named_from_the_history_with_examples(tmp_path: Path, texts: str) -> None:
+    await kept(tmp_path, results(in_acme), texts=texts)
+    one = diagnosed(tmp_path)
+    assert [(factor.factor.name, factor.factor.value) for factor in one.found.factors] == [("tenant", "acme")]
+    assert one.found.onset is not None
+    assert one.found.onset.earliest <= NOW - SINCE * PERIOD <= one.found.onset.latest + 5 * PERIOD
+    assert len(one.examples[0]) == 3
+    for example in one.examples[0]:
+        number = int(example.request_id, 16)
+        assert in_acme(number) or (number % 5 == 2 and mixed(number) % 20 == 0)
+
+
+@pytest.mark.anyio
+async def test_a_stale_document_is_named_by_its_address(tmp_path: Path) -> None:
+    await kept(tmp_path, results(lambda number: number % 12 == 7))
+    factors = diagnosed(tmp_path).found.factors
+    assert [factor.factor.value for factor in factors] == ["kb/1/d7"]
+
+
+@pytest.mark.anyio
+async def test_a_rise_without_a_cause_names_none_and_says_what_would_have_been_seen(tmp_path: Path) -> None:
+    await kept(tmp_path, results(common))
+    one = diagnosed(tmp_path)
+    assert (one.found.state, one.examples) == ("nothing_stands_out", ())
+    assert one.found.visible is not None
+
+
+@pytest.mark.anyio
+async def test_an_evaluator_that_is_not_configured_is_refused(tmp_path: Path) -> None:
+    config = load(settings(tmp_path))
+    with pytest.raises(ConfigError, match="not one of"):
+        diagnose_rate(config, app="shop", evaluator="typo", window=HOUR)
+
+
+def test_without_a_history_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(MonitorError, match="history"):
+        diagnosed(tmp_path)
+
+
+def written(path: Path, given: Sequence[EvaluationResult], *, texts: bool) -> Path:
+    path.write_bytes(b"".join(dump(as_json(one, texts=texts)) + b"\n" for one in given))
+    return path
+
+
+def from_files(*paths: Path) -> RateDiagnosis:
+    return diagnose_results(paths, app="shop", evaluator="groundedness", window=6 * HOUR, slices=["tenant", "language"])
+
+
+@pytest.mark.parametrize("texts", [True, False])
+def test_files_of_several_replicas_say_the_same_as_one_in_any_order(tmp_path: Path, texts: bool) -> None:
+    given = results(in_acme)
+    whole = from_files(written(tmp_path / "all.jsonl", given, texts=texts))
+    first = written(tmp_path / "1.jsonl", given[::2], texts=texts)
+    second = written(tmp_path / "2.jsonl", given[1::2], texts=texts)
+    assert from_files(first, second) == whole == from_files(second, first)
+    assert [factor.factor.value for factor in whole.found.factors] == ["acme"]
+
+
+def test_lines_that_hold_no_result_are_counted_and_left_out(tmp_path: Path) -> None:
+    path = written(tmp_path / "one.jsonl", results(in_acme), texts=True)
+    hostile = [b"{}", b"[" * 100_000, b"null", b"\xff\xfe", b'{"outcome": "score"}', b"1e999", b'"' + b"x" * 100_000]
+    path.write_bytes(path.read_bytes() + b"\n".join([*hostile, b""]))
+    one = from_files(path)
+    assert one.unread == len(hostile)
+    assert [factor.factor.value for factor in one.found.factors] == ["acme"]
+
+
+def told(*paths: Path, folder: Path, more: Sequence[str] = ()) -> str:
+    given = [argument for path in paths for argument in ("--results", path)]
+    arguments = ("--app", "shop", "--evaluator", "groundedness", *given, "--config", settings(folder), *more)
+    done = command("diagnose", *arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_the_command_says_since_when_and_what_in_plain_words(tmp_path: Path) -> None:
+    said = told(written(tmp_path / "r.jsonl", results(in_acme), texts=True), folder=tmp_path)
+    assert re.search(r"groundedness of shop rose at 2023-11-14 1[67]:\d\d UTC \(between ", said)
+    assert "1. tenant = acme" in said
+    assert "20 % of the answers have it, 20 % before." in said
+    assert said.count("Example: ") == 3
+    assert re.search(r"Explains \d+ % of the rise \(\d+ % to \d+ %\)\.", said)
+
+
+def test_the_command_says_that_nothing_stands_out(tmp_path: Path) -> None:
+    said = told(written(tmp_path / "r.jsonl", results(common), texts=True), folder=tmp_path)
+    assert "Nothing stands out. With " in said
+    assert "of the rise or more would have been seen 4 times in 5." in said
+
+
+def test_the_command_says_what_everything_has_since_then(tmp_path: Path) -> None:
+    given = [
+        replace(
+            one,
+            case=replace(one.case, attributes={**one.case.attributes, "prompt.version": "2"}),
+        )
+        if number >= NUMBER - SINCE
+        else one
+        for number, one in enumerate(results(common))
+    ]
+    said = told(written(tmp_path / "r.jsonl", given, texts=True), folder=tmp_path)
+    assert "Since then everything has: prompt.version = 2." in said
+
+
+def test_the_command_says_where_it_cannot_compare(tmp_path: Path) -> None:
+    young = written(tmp_path / "y.jsonl", results(in_acme, number=SINCE), texts=True)
+    assert "too few bad answers to compare with" in told(young, folder=tmp_path)
+    calm = written(tmp_path / "c.jsonl", results(lambda _: False), texts=True)
+    assert "Nothing stands out" in told(calm, folder=tmp_path) or "no rise" in told(calm, folder=tmp_path)
+
+
+def test_the_command_prints_json(tmp_path: Path) -> None:
+    path = written(tmp_path / "r.jsonl", results(in_acme), texts=True)
+    found = json.loads(told(path, folder=tmp_path, more=["--json"]))
+    assert found == json.loads(json.dumps(as_object(from_files(path))))
+    assert (found["state"], found["factors"][0]["value"]) == ("found", "acme")
+
+
+def test_the_command_fails_where_there_are_no_answers(tmp_path: Path) -> None:
+    path = written(tmp_path / "r.jsonl", results(in_acme), texts=True)
+    arguments = ("--app", "other", "--evaluator", "groundedness", "--config", settings(tmp_path))
+    assert command("diagnose", *arguments, "--results", path).exit_code == 1
+    assert command("diagnose", *arguments, "--results", tmp_path / "none.jsonl").exit_code == 1
+
+
+def test_texts_of_strangers_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    given = [
+        replace(one, case=replace(one.case, attributes={"tenant": f"\x1b[31m{one.case.attributes['tenant']}\n"}))
+        for one in results(in_acme)
+    ]
+    said = told(written(tmp_path / "r.jsonl", given, texts=True), folder=tmp_path)
+    assert "\x1b" not in said
+    assert "acme" in said
