@@ -74,19 +74,21 @@ def measure(products: Sequence[str], folder: Path, *, traces: int, runs: int) ->
 
 def _one(name: str, folder: Path, traces: int) -> Ingestion:
     warm = max(traces // 10, 20)
-    with tempfile.TemporaryDirectory(prefix=f"{name}-") as data, _SERVERS[name](folder, Path(data)) as server:
-        _send(server, _bodies(warm, seed=1))
-        _settle(server, warm)
-        idle, disk = _memory(server.pid, "VmRSS"), _size(server.data)
-        bodies = _bodies(traces, seed=2)
-        before, began = _cpu(server.pid), time.monotonic()
-        _send(server, bodies)
-        ended = _settle(server, warm + traces)
-        used = _cpu(server.pid) - before
-        peak = _memory(server.pid, "VmHWM")
-        grown = _size(server.data) - disk
-    per_second = traces / (ended - began)
-    return Ingestion(name, server.version, [used / traces * 1e3], [per_second], idle, peak, grown / traces / 1e3)
+    with tempfile.TemporaryDirectory(prefix=f"{name}-") as data:
+        with _SERVERS[name](folder, Path(data)) as server:
+            empty = _size(server.data)
+            _send(server, _bodies(warm, seed=1))
+            _settle(server, warm)
+            idle = _memory(server.pid, "VmRSS")
+            bodies = _bodies(traces, seed=2)
+            before, began = _cpu(server.pid), time.monotonic()
+            _send(server, bodies)
+            ended = _settle(server, warm + traces)
+            used = _cpu(server.pid) - before
+            peak = _memory(server.pid, "VmHWM")
+        grown = _size(server.data) - empty  # after an orderly end, when databases have put away their logs
+    per_second, disk = traces / (ended - began), grown / (traces + warm) / 1e3
+    return Ingestion(name, server.version, [used / traces * 1e3], [per_second], idle, peak, disk)
 
 
 def _bodies(traces: int, seed: int) -> list[bytes]:

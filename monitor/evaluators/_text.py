@@ -183,7 +183,7 @@ def _piece(piece: str) -> str | tuple[list[str], list[list[str]] | None]:
     return first[0] if len(first) == 1 and not later else (first, later or None)
 
 
-class _Remembered(dict[str, T]):
+class _WordTable(dict[str, T]):
     """What `make` makes of short texts, made once: a language has few words that are used much.
 
     `map` over `__getitem__` asks it without a step in Python: 40 ns a word, where `lru_cache` takes 300.
@@ -202,8 +202,8 @@ class _Remembered(dict[str, T]):
         return made
 
 
-_placed = _Remembered(_words_of)
-_pieces = _Remembered(_piece)
+_placed = _WordTable(_words_of)
+_pieces = _WordTable(_piece)
 
 
 def common_subsequence(one: Sequence[str], other: Iterable[str]) -> int:
