@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 
 from benchmarks import samplers, sessions, severe, simulation
 from benchmarks.answers import binormal
+from benchmarks.comparison import METHODS
 from benchmarks.intervals import Boosted, boosted_coverage, corrected, power, uniform_coverage
 from benchmarks.scenarios import MONTH, SCENARIOS, SETTLED_DAYS, Month, delay, month
 from monitor.alerts.policy import DEFAULT_WINDOWS
@@ -241,6 +242,8 @@ def print_step(size: Size, parallel: Run) -> None:
 
 
 def _mean(found: Sequence[float]) -> str:
+    if len(found) == 1:
+        return f"{found[0]:.2f}"
     return f"{fmean(found):.2f} +- {stdev(found) / math.sqrt(len(found)):.2f}"
 
 
@@ -260,9 +263,12 @@ def print_samplers(size: Size, parallel: Run) -> None:
     """What the interval says of few answers, and how often it holds by what gave the answers their weights."""
     table("What is shown of few answers of equal weight", ["defects", "95 % interval"], samplers.shown())
     numbers = (1, 2, 3, 4, 5, 6, 10, 20, 30, 100, 200)
-    found = parallel(samplers.exact_coverage, [(judged,) for judged in numbers])
-    rows = [[str(one), f"{worst:.3f}", f"{width:.3f}"] for one, (worst, width) in zip(numbers, found, strict=True)]
-    table("Equal weights, exact: over all rates", ["scored", "worst coverage", "mean width"], rows)
+    methods = ("the monitor's", *METHODS)
+    found = iter(parallel(samplers.exact_coverage, [(judged, one) for judged in numbers for one in methods]))
+    rows = [
+        [str(one), *(f"{worst:.3f} ({width:.3f})" for worst, width in islice(found, len(methods)))] for one in numbers
+    ]
+    table("Equal weights, exact, over all rates: worst coverage (mean width)", ["scored", *methods], rows)
     rates = samplers.RATES[1:4] if size.samples < FULL.samples else samplers.RATES
     jobs = [
         (name, rate, judged, size.samples // 2)
@@ -344,26 +350,26 @@ def print_sessions(size: Size, parallel: Run) -> None:
     ]
     head = ["sessions", "rate", *(f"{number} sessions" for number in numbers)]
     table("How often the 95 % interval holds: by answer / by session, as the product counts", head, rows)
-    months = max(size.months // 40, 2)
-    cells = [(kind, volume) for _, kind in SESSIONS for volume in (10, 100)]
+    most = max(size.months // 40, 2)
+    months = {volume: max(most // 5, 2) if volume >= 1000 else most for volume in VOLUMES}
+    cells = [(kind, volume) for _, kind in SESSIONS for volume in VOLUMES]
     jobs = [
-        (kind, BASE, THRESHOLD, volume, f"{kind} {volume} {run}") for kind, volume in cells for run in range(months)
+        (kind, BASE, THRESHOLD, volume, f"{kind} {volume} {run}")
+        for kind, volume in cells
+        for run in range(months[volume])
     ]
     alarms = iter(parallel(sessions.alarms, jobs))
-    by_cell = {cell: list(islice(alarms, months)) for cell in cells}
+    by_cell = {cell: list(islice(alarms, months[cell[1]])) for cell in cells}
     rows = []
     for name, kind in SESSIONS:
         row = [name]
-        for volume in (10, 100):
+        for volume in VOLUMES:
             by_answer, by_session = zip(*by_cell[kind, volume], strict=True)
-            row += [_mean(by_answer), _mean(by_session)]
+            row.append(f"{_mean(by_answer)} / {_mean(by_session)}")
         rows.append(row)
-    head = [
-        "sessions",
-        *(f"{volume} scored per hour, by {how}" for volume in (10, 100) for how in ("answer", "session")),
-    ]
+    head = ["sessions", *(f"{volume:,} scored per hour ({months[volume]} months)" for volume in VOLUMES)]
     title = f"RagDefectRateHigh: false alarms in 30 days, rate {_percent(BASE)}, threshold {_percent(THRESHOLD)}"
-    table(f"{title} ({months} months each)", head, rows)
+    table(f"{title}: by answer / by session, as the product counts", head, rows)
 
 
 def print_regression_by_session(size: Size, parallel: Run) -> None:

@@ -13,6 +13,7 @@ from itertools import accumulate
 from statistics import NormalDist
 from typing import NamedTuple
 
+from benchmarks.comparison import METHODS
 from benchmarks.intervals import drawn_day, exact
 from monitor.statistics.rates import Sums, estimate
 
@@ -68,9 +69,15 @@ SAMPLERS: Mapping[str, Sequence[Kind]] = {
 """Weights that have nothing to do with a score."""
 
 DISLIKED = "all disliked answers, 1/20 of the others"
-BOOSTED = "boosted, AUROC 0.8"
-BEHIND_HEAD = "boosted 0.8 behind head sampling 1 and 1/10"
-NAMES = (*SAMPLERS, DISLIKED, BOOSTED, BEHIND_HEAD)
+BEHIND_HEAD, UNSEEN = "boosted 0.8 behind head sampling 1 and 1/10", "boosted, AUROC 0.9, 20 % of the answers unseen"
+BOOSTED: Mapping[str, float] = {
+    "boosted, AUROC 0.8": 0.8,
+    "boosted, AUROC 0.95": 0.95,
+    UNSEEN: 0.9,
+    BEHIND_HEAD: 0.8,
+}
+"""How well the score that boosts tells defects apart. Unseen answers have none: they are drawn evenly."""
+NAMES = (*SAMPLERS, DISLIKED, *BOOSTED)
 
 
 def population(sampler: str, rate: float) -> list[Cell]:
@@ -82,11 +89,17 @@ def population(sampler: str, rate: float) -> list[Cell]:
             Cell(rate * 0.7 / 20, 20.0, defect=True),
             Cell((1 - rate) * 0.98 / 20, 20.0, defect=False),
         ]
-    if sampler in (BOOSTED, BEHIND_HEAD):
+    if sampler in BOOSTED:
         rng = random.Random(f"head {rate}")
-        heads = [1.0 if sampler == BOOSTED or rng.random() < 0.5 else 0.1 for _ in range(40_320)]
-        cases = zip(drawn_day(rate, 0.8, f"sampler {rate}"), heads, strict=True)
-        return [Cell(chance * head, 1 / chance / head, defect) for (defect, chance), head in cases]
+        day = drawn_day(rate, BOOSTED[sampler], f"sampler {rate}")
+        even = math.fsum(chance for _, chance in day) / len(day)
+        cells = []
+        for defect, chance in day:
+            first = rng.random()
+            head = 0.1 if sampler == BEHIND_HEAD and first >= 0.5 else 1.0
+            drawn = even if sampler == UNSEEN and first < 0.2 else chance
+            cells.append(Cell(drawn * head, 1 / drawn / head, defect))
+        return cells
     kinds = SAMPLERS[sampler]
     traffic = sum(one.share * one.weight for one in kinds)
     mean = sum(one.share * one.weight * one.worse for one in kinds) / traffic
@@ -158,9 +171,9 @@ def _lower(judged: int, defects: int, z: float) -> float:
     return found.lower
 
 
-def exact_coverage(judged: int) -> tuple[float, float]:
+def exact_coverage(judged: int, method: str) -> tuple[float, float]:
     """The worst coverage over all rates with equal weights, and the mean width of the interval over them; exact."""
-    limits = [_shown(judged, defects) for defects in range(judged + 1)]
+    limits = [METHODS.get(method, _shown)(judged, defects) for defects in range(judged + 1)]
     worst, width, steps = 1.0, 0.0, 400
     for step in range(1, steps):
         rate = step / steps

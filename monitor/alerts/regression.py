@@ -42,7 +42,8 @@ def decide(
     if days < change.CLEAN_DAYS_NEEDED or not changes:
         known = f"{days} of the {change.CLEAN_DAYS_NEEDED} days without an incident that are needed are known"
         latest = f", and nothing was scored in the last {format_duration(3 * DAY)}" if not changes else ""
-        text = f"No baseline for answers from {app} according to {evaluator}: {known}{latest}."
+        finding = rate_alert(evaluator).finding(predicate, evaluator)
+        text = f"No baseline for the share of answers from {app} that {finding}: {known}{latest}."
         return ConditionResult(AlertStatus.NOT_ENOUGH_DATA, text)
     usual = windows.usual(app, evaluator, now)
     found = change.fired(changes, change.FAMILIES[family])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy
+from monitor.alerts.regression import decide
 from monitor.alerts.state import AlertState, AlertStatus
 from monitor.clock import ManualClock
 from monitor.statistics.rates import Sums
@@ -42,8 +43,16 @@ def test_the_first_three_days_are_not_enough_to_compare_with() -> None:
     state = World().hours(3 * 24, 2)
     assert state.status is AlertStatus.NOT_ENOUGH_DATA
     assert state.annotations["description"] == (
-        "No baseline for answers from shop according to grounded: 2 of the 3 days without an incident that are needed"
-        " are known."
+        "No baseline for the share of answers from shop that are defective according to grounded: 2 of the 3 days"
+        " without an incident that are needed are known."
+    )
+
+
+def test_a_rate_of_the_context_without_a_baseline_is_named_in_plain_words() -> None:
+    found = decide("default", World().windows, "shop", "retrieval_empty", MIDNIGHT)
+    assert found.description == (
+        "No baseline for the share of answers from shop that rest on a retrieval that found nothing: 0 of the 3 days"
+        " without an incident that are needed are known, and nothing was scored in the last 3d."
     )
 
 
