@@ -33,7 +33,7 @@ def distance(auroc: float) -> float:
 
 
 def binormal(auroc: float, size: int, rng: random.Random) -> list[Row]:
-    """Answers whose first input tells good from bad with this AUROC and whose other inputs are noise; half are bad."""
+    """Answers, half of them bad. The first input tells good from bad with this AUROC, the others are noise."""
     shift = distance(auroc)
     rest = len(INPUTS) - 1
 

@@ -1,7 +1,7 @@
 """How often limits hold, and how far rates are off: exactly for a uniform sample, simulated for a boosted one.
 
 `boosted` is a day of `monitor/samplers`: learner and pacer after a day in which they learned from 1,000 and more
-verdicts, over cases whose score tells defects apart as well as the AUROC says.
+verdicts, over cases with a score that tells defects apart as well as the AUROC says.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def boosted_coverage(rate: float, auroc: float, sizes: Sequence[tuple[int, int]]
             value, lower, upper = shown(sums)
             covered += lower <= true <= upper
             missed += upper < true
-            # Less the estimating equation, whose mean is 0: what is left varies much less.
+            # Less the estimating equation, which is 0 on average: what is left varies much less.
             rates.append(value / true - 1 - (sums.defect_weight / true - sums.weight) / judged / mean)
         squares = math.fsum((1 - defect / true) / probability for defect, probability in cases) / total
         found.append(

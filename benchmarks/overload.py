@@ -138,7 +138,7 @@ class Connection:
         if kind == "application/x-protobuf":
             try:
                 Status.FromString(content)
-            except Exception:  # noqa: BLE001 - whatever it is, it is not what it should be
+            except Exception:  # noqa: BLE001 - no error is what it should be
                 self._answers.wrong["no google.rpc.Status"] += 1
 
 
@@ -278,7 +278,7 @@ async def saturate(port: int, seconds: float) -> Answers:
 
 
 async def flood(port: int, rate: float, seconds: float) -> Answers:
-    """Offer `rate` requests a second, whatever is answered."""
+    """Offer `rate` requests a second, no matter what is answered."""
     answers, exports, began = Answers(), Exports(), time.monotonic()
 
     async def sender(number: int) -> None:

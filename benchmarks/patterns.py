@@ -12,7 +12,7 @@ where the row is an attack or a defect; the project does not hold them:
 
 The patterns were written looking at one half of every set, `design`; the rates are those of the other, `held_out`. A
 row falls to a half by a hash of its id (questions and documents of mtRAG and Q2, which stand in several rows, by a hash
-of their text); a row of the held-out half whose text also stands in the design half is left out, and so
+of their text); a row of the held-out half with a text that is also in the design half is left out, and so
 are the first ten rows of every file, which were seen when its format was looked at. An instruction of BIPIA is put into
 the middle of a document of mtRAG, as it would stand there.
 """

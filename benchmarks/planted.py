@@ -1,4 +1,4 @@
-"""Answers of a service whose rate of bad answers rises, with a planted cause or without one.
+"""Answers of a service with a rising rate of bad ones, with a planted cause or without one.
 
 A world has tenants, languages, routes, documents in topics and indexes, and words, each with its own standing risk. Its
 mix drifts between the days before and the hours since. All of it follows from one seed.
@@ -179,7 +179,7 @@ class _World:
         return list(dict.fromkeys(own + [f"c{int(_COMMON * rng.random() ** 2)}" for _ in range(4)]))
 
     def standing(self, one: _Drawn) -> float:
-        """How much riskier than usual a request is, whatever happens."""
+        """How much riskier than usual a request is, no matter what happens."""
         risk = self.tenant_risk[one.tenant] * self.language_risk[one.language] * self.topic_risk[one.topic]
         if not one.documents:
             return 14.0

@@ -114,7 +114,7 @@ def answer(desk: HelpDesk, path: str, query: dict[str, list[str]]) -> tuple[int,
         return 400, {"error": "what is the question? /ask?q=..."}
     try:
         return 200, desk.ask(query["q"][0])
-    except Exception as error:  # noqa: BLE001 - whatever a model provider comes up with
+    except Exception as error:  # noqa: BLE001 - all that a model provider comes up with
         return 502, {"error": f"{type(error).__name__}: {error}"}
 
 

@@ -84,7 +84,7 @@ def _figures() -> list[Panel]:
         ),
         figure(
             "Circuit breakers open",
-            "Models whose calls are stopped now because of failures.",
+            "Models with calls that are stopped now because of failures.",
             COUNT,
             Query(f"sum({selector('ragmonitor_judge_breaker_open')})"),
             steps=((None, GREEN), (1, RED)),

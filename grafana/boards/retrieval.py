@@ -29,7 +29,7 @@ def _rate() -> Panel:
     rate = Rate((ONE_APP, EVALUATOR))
     return band(
         "Defect rate of retrieval",
-        "Share of the traffic whose documents are a defect, each point over the window before it, with its 95 %"
+        "Share of the traffic with documents that are a defect, each point over the window before it, with its 95 %"
         " interval. Dashed: thresholds. With few scored answers the band is wide.",
         Query(rate.leading(rate.rate), "rate"),
         Query(rate.leading(rate.lower), "lower"),
@@ -112,7 +112,7 @@ def _without() -> Panel:
     traces = increase("ragmonitor_traces_received_total", ONE_APP, by="")
     return curve(
         "Requests and traces without a case",
-        "Share of the requests within the window whose texts were not sent (`content_missing`), and of the traces that"
+        "Share of the requests within the window without texts (`content_missing`), and of the traces that"
         " answered no question (`no_request`) or lack a part (`incomplete`). With few of them, shares are rough.",
         SHARE,
         Query(f"{missing}\n/ on () group_left ()\n({requests} > 0)\n> 0", "{{outcome}}"),

@@ -31,7 +31,7 @@ def _budget() -> Panel:
 def _thinned() -> Panel:
     return curve(
         "Cases sampled less than planned",
-        "Cases within the window whose probability was lowered, because the hourly cap was near or their app's quota"
+        "Cases within the window with a lowered probability, because the hourly cap was near or their app's quota"
         " nearly spent. Rates stay true; intervals widen.",
         COUNT,
         Query(

@@ -52,7 +52,7 @@ def calibrate(
     the corrected rate of each app. Saving replaces what was saved before.
 
     Labels are matched with results of the sink `jsonl`, of the history, or of `evaluate -o`; rows of `rag-monitor
-    export` whose `defect` is null are skipped. A rate is corrected from 100 labelled defects and 100 labelled good
+    export` with `defect` null are skipped. A rate is corrected from 100 labelled defects and 100 labelled good
     answers on (with --audits: 200 labels). Exit status 1: a line is wrong, or no label matches a result.
     """
     loaded = configuration.load(config)

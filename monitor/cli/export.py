@@ -18,7 +18,7 @@ from monitor.storage.history.rows import dump
 
 
 class ShapeName(StrEnum):
-    """Whose field names the rows have."""
+    """The tool that the field names of rows are from."""
 
     CASE = "case"
     RAGAS = "ragas"

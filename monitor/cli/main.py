@@ -1,7 +1,7 @@
 """The command line. Each module in this folder is a command: `gate.py` with its function `gate` is `rag-monitor gate`.
 
-A module is imported when its command runs, or when the list of commands is shown. A command whose name is a keyword of
-Python carries an underscore (`try_.py`).
+A module is imported when its command runs, or when the list of commands is shown. A command with the name of a Python
+keyword carries an underscore (`try_.py`).
 """
 
 from __future__ import annotations

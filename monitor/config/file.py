@@ -36,7 +36,7 @@ def load(path: Path | None) -> Config:
 def parse_text(text: str, place: str = "configuration", folder: Path | None = None) -> Config:
     """Read the configuration from YAML text. Relative paths start at `folder`, that of the file.
 
-    Raises `ConfigError` whose lines begin with `place`.
+    Raises `ConfigError`; its lines begin with `place`.
     """
     try:
         data = _loaded(text)

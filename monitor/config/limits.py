@@ -163,7 +163,7 @@ def _group_limits(machine: Path) -> Iterator[int]:
         else:
             continue
         group = Path(path.lstrip("/"))
-        for one in (group, *group.parents):  # in a container, the group may be at the top, whatever its path says
+        for one in (group, *group.parents):  # in a container, the group may be at the top, against its path
             if ".." in one.parts:
                 continue
             for name in names:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SECRETS: Final = frozenset(
     {"api_key", "api_base", "token", "password", "secret", "secret_key", "url", "urls", "endpoint", "headers"}
 )
-"""Options whose value no message repeats."""
+"""Options with values that no message repeats."""
 
 _LONGEST: Final = 80  # characters of a value that are repeated
 _MANY: Final = 3  # letters from which on a name can be mistyped

@@ -141,7 +141,7 @@ def _form(shown: str) -> _WordForm:
 
 
 def sentences_of_keys(text: str) -> list[list[str]]:
-    """Return the keys of `text`, by sentence. Faster than `words`, for texts whose offsets are not needed."""
+    """Return the keys of `text`, by sentence. Faster than `words`, for texts of which no offsets are needed."""
     found: list[list[str]] = []
     for line in text.split("\n"):
         current: list[str] = []

@@ -38,7 +38,7 @@ class Hhem(Evaluator):
     definition: ClassVar[str] = "https://huggingface.co/vectara/hallucination_evaluation_model"
 
     label: str = ""
-    """The class whose probability is the score, as the classifier names it. Empty: `consistent`, `entailment` or
+    """The class of which the probability is the score, as the classifier names it. Empty: `consistent`, `entailment` or
     `supported`, whichever it has, in upper or lower case."""
 
     question: bool = True

@@ -1,4 +1,4 @@
-"""Merge the documents of several spans into one list, and find those whose text is in a prompt."""
+"""Merge the documents of several spans into one list, and find those with a text that is in a prompt."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def within(part: Sequence[Document], whole: Sequence[Document]) -> bool:
 
 
 def reached(documents: Sequence[Document], prompts: Sequence[str]) -> tuple[Document, ...]:
-    """Return the `documents` whose text is in one of `prompts`, in the order of their positions there."""
+    """Return the `documents` that stand in one of `prompts`, in the order of their positions there."""
     texts = [(folded(prompt), at) for at, prompt in enumerate(prompts)]
     if len(documents) * sum(len(text) for text, _ in texts) > _WORK:
         return ()

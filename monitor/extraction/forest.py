@@ -63,7 +63,7 @@ class Forest:
         return self.nodes[node.first : node.last + 1]
 
     def of_kind(self, *kinds: str) -> Iterator[Node]:
-        """Yield the nodes whose spans have one of these roles, from the roots downwards."""
+        """Yield the nodes with a span of one of these roles, from the roots downwards."""
         return (node for node in self.nodes if node.seen is not None and node.seen.kind in kinds)
 
 

@@ -38,7 +38,7 @@ _FED: Final = 20
 """The same of an answer."""
 
 _WRAPPERS: Final = 20
-"""Spans whose texts may turn out to be those of a transport, such as `200 OK`; all others are taken at their word."""
+"""Spans with texts that may turn out to be those of a transport, such as `200 OK`; all others are believed."""
 
 _AROUND: Final = 40
 """Enclosing spans that a request has facts from."""
@@ -81,7 +81,7 @@ class RequestPart(NamedTuple):
 
 
 class DividedTrace(NamedTuple):
-    """The requests of a trace, oldest first; empty where it has only one, whose spans `aside` are then named here.
+    """The requests of a trace, oldest first; empty where it has only one; its spans `aside` are then named here.
 
     `left_out` counts requests beyond the limit.
     """

@@ -207,9 +207,9 @@ class ExtractionSettings(BaseModel):
     the `last` alone. Traces are not affected: each of their requests is evaluated."""
 
     orphans_are_roots: bool = False
-    """Whether to treat spans whose parent never arrives as root spans. For services whose outer spans (such as the HTTP
-    server's) go to another backend only; elsewhere, parts of incomplete traces would count as requests. Not needed for
-    a single span with both question and answer."""
+    """Whether to treat spans as root spans if their parent never arrives. For services with outer spans (such as the
+    HTTP server's) go to another backend only; elsewhere, parts of incomplete traces would count as requests. Not
+    needed for a single span with both question and answer."""
 
     def with_prompt(self, found: TraceReading) -> TraceReading:
         """Return the readings of a row with the prompt of `row_prompt`, except those with one or without its texts."""

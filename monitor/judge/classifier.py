@@ -156,7 +156,7 @@ class InProcess:
 
 
 class _Refused(Exception):  # noqa: N818 - a response, in the form that `classify` reads
-    """An HTTP response whose status is not a success."""
+    """An HTTP response with a status that is not a success."""
 
     def __init__(self, response: Any, body: bytes) -> None:
         super().__init__(body[:_LONGEST_WORDS].decode("utf-8", "replace"))

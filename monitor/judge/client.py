@@ -54,8 +54,8 @@ async def open_judge(
     """Open a judge for the life of the context. Returns at once; the first question waits until the provider is loaded.
 
     Loading takes seconds of processor time, so it waits for `begin`, which is set when the receivers listen. `seam` may
-    wrap the provider, for example in a `Recording`. Pass `pause` to observe the judge's pause; then the question whose
-    refusal begins a pause ends as `paused` too, not only those after it; and the judge is paused from the beginning
+    wrap the provider, for example in a `Recording`. Pass `pause` to observe the judge's pause; then the question that
+    was refused first ends as `paused` too, not only those after it; and the judge is paused from the beginning
     where it lacks a key. `place` is its section, such as `judges.small`. Leaving the context ends open questions with
     `JudgeError(shutdown)`. Raises `ConfigError` where the judge can never work, as `check_judge_settings` does.
     """
@@ -230,9 +230,7 @@ class JudgeClient:
     async def ask(self, question: Question | Prompt) -> Verdict:
         """Answer one question, from the cache or by calling the model. Raises `JudgeError`, nothing else."""
         if self._settings.language is not None and isinstance(question, Question):
-            instructions = (
-                f"{question.instructions}\n\nWrite whatever is free text in your reply in {self._settings.language}."
-            )
+            instructions = f"{question.instructions}\n\nWrite all free text of your reply in {self._settings.language}."
             question = dataclasses.replace(question, instructions=instructions)
         if not self._closed:
             with anyio.CancelScope() as scope:

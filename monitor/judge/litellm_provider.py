@@ -178,7 +178,7 @@ def _any_link_local() -> bool:
 
 
 def provider_fault(model: str, api_base: str | None) -> str:
-    """Return why litellm cannot tell whose model it is, in its words; empty where it can. Imports litellm."""
+    """Return why litellm cannot tell the provider of the model, in its words; empty where it can. Imports litellm."""
     litellm = _imported()
     litellm.suppress_debug_info = True  # it prints to the terminal
     try:

@@ -114,7 +114,7 @@ def classify(  # noqa: PLR0911 - a table of faults, in order
     if unanswered is not None:
         return unanswered
     status = getattr(error, "status_code", None)
-    # Not the whole text: it may repeat the prompt, whose words must decide nothing.
+    # Not the whole text: it may repeat the prompt, and words of that must decide nothing.
     reply = f"{words} {getattr(error, 'code', '')} {_code(error)}"
     if not isinstance(status, int):
         # litellm raises a plain IndexError or TypeError for a reply that is JSON but no completion.
@@ -176,7 +176,7 @@ def _is_answered(error: BaseException, chain: list[BaseException]) -> bool:
 
 
 def _is_no_completion(error: BaseException, chain: list[BaseException]) -> bool:
-    """Tell whether a success came back whose body is something else. Its text could be anything, also the prompt."""
+    """Tell whether a success came back with something else for a body. Its text could be anything, also the prompt."""
     if isinstance(chain[-1], OSError):
         return False
     unread = any(

@@ -20,7 +20,7 @@ class PauseCause(StrEnum):
     GONE = "gone"  # the model, the deployment, or the address
     NO_KEY = "no_key"
     NO_ADDRESS = "no_address"
-    NO_PROVIDER = "no_provider"  # the model's name does not say whose it is
+    NO_PROVIDER = "no_provider"  # the model's name does not say which provider's it is
     NO_PACKAGE = "no_package"  # one that this provider needs
 
 

@@ -165,7 +165,7 @@ class Scale:
     whole: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a scale whose levels do not cover it."""
+        """Refuse a scale that its levels do not cover."""
         starts = [level.start for level in self.levels]
         if not starts or starts != sorted(set(starts)) or starts[0] != self.lowest or not self.lowest < self.highest:
             raise ValueError(

@@ -43,9 +43,8 @@ class SpanBatch:
 class Part(NamedTuple):
     """One encoded span or log record, with the little that assembly must know of it.
 
-    A log record has an empty `span_id` and `parent_id`; `is_root` is true for a span without a parent, or whose parent
-    lives in another process (OTLP span flags 0x100 and 0x200 set). `ended_ns` is nanoseconds since 1970, 0 where not
-    set.
+    A log record has an empty `span_id` and `parent_id`; `is_root` is true for a span without a parent, or with one
+    that lives in another process (OTLP span flags 0x100 and 0x200 set). `ended_ns` is in nanoseconds since 1970, or 0.
     """
 
     signal: Signal

@@ -124,7 +124,7 @@ def write_metrics(report: CalibrationReport, path: Path) -> None:
 
 
 def save(report: CalibrationReport, folder: Path) -> None:
-    """Save the sums of the labels for the monitor whose storage folder is `folder`. Raises `ConfigError`."""
+    """Save the sums of the labels for the monitor with the storage folder `folder`. Raises `ConfigError`."""
     try:
         calibration.save(calibration.Calibration(judges=_saved(report.evaluators)), folder)
     except OSError as error:

@@ -222,7 +222,7 @@ def ask_monitor(
         return _EXPLANATION.validate_python(found)
     except ValidationError:
         raise MonitorError(
-            f"{client.url}/api/v1/why: another version of the monitor, whose explanation is not understood"
+            f"{client.url}/api/v1/why: another version of the monitor; its explanation is not understood"
         ) from None
 
 

@@ -108,7 +108,7 @@ class LiveEvaluation:
         """Let the samplers learn from a result of an earlier process or another replica, once.
 
         `delivered`: the result is stored where all replicas read it, so the case is not evaluated again here if it
-        arrives after another replica's end. This includes the rest of a trace whose first messages lie before the
+        arrives after another replica's end. This includes the rest of a trace with first messages before the
         committed offset.
         """
         if delivered:

@@ -75,8 +75,8 @@ _LARGE: Final = 256 * 1024  # bytes of a request that is decoded in a thread, so
 class LocalReader:
     """Reads requests and evaluates them locally, as configured. Stateless; can be sent to another process.
 
-    `evaluators` are all configured ones: the local ones among them are run, those whose sampler looks at the case alone
-    only on the cases that it chooses under `salt`. All others wait until they are asked for.
+    `evaluators` are all configured ones: the local ones among them are run, those with a sampler of cases alone only
+    on the cases that it chooses under `salt`. All others wait until they are asked for.
     """
 
     def __init__(

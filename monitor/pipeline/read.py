@@ -93,7 +93,7 @@ class ExtractionMetrics:
         return found
 
 
-_DELIVERING = 256  # cases whose local results may be on their way to the history, before reading waits for these
+_DELIVERING = 256  # cases with local results that may be on their way to the history, before reading waits for these
 
 _NO_REQUESTS = {
     ReadingStatus.NO_REQUEST: TraceOutcome.NO_REQUEST,

@@ -35,7 +35,7 @@ class Boosted(Budgeted):
     """
 
     boost: Literal["overlap_groundedness"] = "overlap_groundedness"
-    """The local evaluator whose measures the model uses. It must be among `evaluators`."""
+    """The local evaluator that gives the model its measures. It must be among `evaluators`."""
 
     slope: float | None = Field(default=None, ge=-5, le=5)
     """How much one standard deviation of missing overlap raises the log odds of a defect, before anything is learned.

@@ -20,7 +20,7 @@ _CHEAPEST = 1e-6
 
 
 class Budgeted(Sampler):
-    """A sampler whose share follows from a budget. Exactly one of the three budgets is set."""
+    """A sampler with a share that follows from a budget. Exactly one of the three budgets is set."""
 
     per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False, examples=[1000])
     """Evaluations per day, spread in proportion to the traffic. Replicas that share a Kafka source share this budget in

@@ -53,7 +53,7 @@ class Phoenix(HttpSink):
 
 
 async def _annotate(api: Api, plain: list[PlainResult]) -> list[PlainResult]:
-    """Write all of these; returns those whose spans are missing."""
+    """Write all of these; returns those without their span."""
     if not plain:
         return []
     answer = await api.call("POST", _PATH, {"data": [_annotation(one) for one in plain]}, also={_NOT_THERE})

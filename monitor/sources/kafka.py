@@ -69,7 +69,7 @@ class KafkaSource(KafkaConnection, Source):
     share of `limits.memory`."""
 
     max_unfinished: int = Field(default=200_000, gt=0)
-    """Maximum messages whose offsets cannot be committed yet because they, or earlier ones, are unfinished. Above it,
+    """Maximum messages with offsets that cannot be committed yet, because they or earlier ones are unfinished. Above it
     partitions are paused."""
 
     max_spans: int = Field(default=10_000, gt=0)

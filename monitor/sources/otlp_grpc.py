@@ -28,7 +28,7 @@ class OtlpGrpc(OtlpReceiver):
     """How long the message of a call may take to arrive before the call is ended with DEADLINE_EXCEEDED."""
 
     idle_timeout: Duration = Field(default=300.0, gt=0)
-    """How long to keep a connection without calls open. Connections whose client does not answer a ping are closed
+    """How long to keep a connection without calls open. Connections with a client that answers no ping are closed
     sooner, after 80 seconds."""
 
     max_connections: int = Field(default=1024, gt=0)

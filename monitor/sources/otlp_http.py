@@ -33,7 +33,7 @@ class OtlpHttp(OtlpReceiver):
     """Path for user feedback as JSON (docs/feedback.md)."""
 
     cors_origins: tuple[str, ...] = ()
-    """Origins of web pages whose scripts may send, such as `https://app.example.com`; `*` allows any. Default: none."""
+    """Origins of web pages that may send (CORS), such as `https://app.example.com`; `*` allows any. Default: none."""
 
     hosts: tuple[HostName, ...] = ()
     """Host names under which requests may arrive where no token is required and `host` is an address of this machine

@@ -77,7 +77,7 @@ class Observation:
     """What one span says, in terms that all dialects share. None means "not said"; empty means "none".
 
     `kind` is the role of the span in the request: `request` (a whole request, chain or agent), `retrieval`, `rerank`
-    (or any filter whose output replaces the candidates), `generation` (one call of a model), `tool`, `embedding` or
+    (or any filter that replaces the candidates), `generation` (one call of a model), `tool`, `embedding` or
     `other`.
 
     `documents` is None if the span says nothing about documents, and empty if it says that none were found;

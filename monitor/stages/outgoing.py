@@ -34,7 +34,7 @@ class Sink(Component, ABC):
     """Batches that may be under way at a time."""
 
     memory: ClassVar[Literal["none", "process", "fleet"]] = "none"
-    """Whose results `replay_results` gives: none; those of this process, from before its restart (`process`); or those
+    """Which results `replay_results` gives: none; those of this process, from before its restart (`process`); or those
     of every replica (`fleet`). A source that keeps its data until it is acknowledged, as Kafka does, is acknowledged
     when a sink of a `fleet` has the results, or after two minutes."""
 

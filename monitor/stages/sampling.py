@@ -83,7 +83,7 @@ class Sampler(Component, ABC):
 
     @property
     def sees(self) -> str:
-        """The local evaluator whose scores it uses, which must be configured. Empty: none."""
+        """The local evaluator that it takes scores from, which must be configured. Empty: none."""
         return ""
 
     @abstractmethod

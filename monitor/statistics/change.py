@@ -119,7 +119,7 @@ def spread(blocks: Sequence[Sums]) -> float:
 
 
 def change(now: Sums, base: Sums, spread: float) -> RateChange | None:
-    """Compare a window with its baseline, whose blocks vary by `spread`. None if either has no results."""
+    """Compare a window with its baseline, of which the blocks vary by `spread`. None if either has no results."""
     if now.weight <= 0 or base.weight <= 0 or base.judged <= 0:
         return None
     pseudo, squares = base.weight / base.judged, base.defect_session_squares

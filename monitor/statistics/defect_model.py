@@ -55,7 +55,7 @@ _LEAST_INFORMATION = 1e-6
 def inputs(local: Mapping[str, Score], measured_by: str) -> tuple[float, ...] | None:
     """Return the inputs of a case in the order of `INPUTS`, each about 0 +- 1, none beyond 3, to four digits.
 
-    None if `measured_by`, the local evaluator whose measures count, has not scored the case.
+    None if `measured_by`, the local evaluator that gives the measures, has not scored the case.
     """
     score = local.get(measured_by)
     if score is None:

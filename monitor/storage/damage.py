@@ -1,6 +1,6 @@
 """Damaged databases: set aside, salvaged into a new file, counted; copies that were set aside are bounded.
 
-A damaged file is never written to again: deleting a row whose chain of pages is broken would free pages of other rows.
+A damaged file is never written to again: deleting a row with a broken chain of pages would free pages of other rows.
 It is read from its newest rows down to the oldest, around the pages that cannot be read.
 """
 

@@ -30,7 +30,7 @@ class Eraser:
         return self.db.execute(sql, (table,)).fetchone() is not None
 
     def delete(self, table: str, column: str, values: Collection[Any]) -> None:
-        """Delete the rows whose `column` is one of `values`. A table that does not exist has none."""
+        """Delete the rows with one of `values` in `column`. A table that does not exist has none."""
         if not values or not self.has(table):
             return
         wanted, number = sorted(values), 0

@@ -336,7 +336,7 @@ class Series:
     )
     feedback_boosted = counter(
         "ragmonitor_feedback_boosted_cases",
-        "Cases whose probability of selection was raised because the user had already disliked the answer.",
+        "Cases that were more likely to be selected because the user had already disliked the answer.",
         ("app",),
     )
     feedback_buffer = gauge(
@@ -399,12 +399,12 @@ class Series:
     )
     sampling_thinned = counter(
         "ragmonitor_sampling_thinned_cases",
-        "Cases whose probability was lowered because the hourly cap was near.",
+        "Cases with a probability that was lowered because the hourly cap was near.",
         ("app", "evaluator"),
     )
     quota_thinned = counter(
         "ragmonitor_quota_thinned_cases",
-        "Cases whose probability was lowered because the app's quota (`traffic.quotas`) was nearly used up.",
+        "Cases with a probability that was lowered because the app's quota (`traffic.quotas`) was nearly used up.",
         ("app", "evaluator"),
     )
     sampling_expected_defects = counter(
@@ -451,7 +451,7 @@ class Series:
     )
     contradictions = counter(
         "ragmonitor_contradictions",
-        "Verdicts whose explanation says the opposite of their score, by how they were counted: defect or passed."
+        "Verdicts with an explanation that contradicts their score, by how they were counted: defect or passed."
         " The score is not changed.",
         ("app", "evaluator", "counted"),
     )

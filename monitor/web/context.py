@@ -28,7 +28,7 @@ class PageContext:
     Attributes:
         alerts: the state of every alert.
         policies: the configured alerts on rates; `ruled` are the sums by the defect rules that they bring themselves.
-        configured: the configured evaluators; `idle` names those whose judge has no model.
+        configured: the configured evaluators; `idle` names those with a judge that has no model.
         versions: the version of each configured evaluator, by name.
         models: the model that each judged evaluator asks, by name.
         statuses: the status of each configured evaluator, by name.

@@ -45,7 +45,7 @@ class TraceCounts:
 class CounterValues:
     """Trace counts by app; selected, unscored and skipped cases by app and evaluator, the latter two by reason.
 
-    `external` has the evaluators whose scores come from elsewhere, by name, and how they arrive.
+    `external` has the evaluators with scores from elsewhere, by name, and how they arrive.
     """
 
     traces: Mapping[str, TraceCounts]
@@ -74,7 +74,7 @@ def read_counters(metrics: Metrics) -> CounterValues:
 
 
 def external_evaluators(metrics: Metrics) -> dict[str, str]:
-    """Return the evaluators whose scores come from elsewhere, by name, and how they arrive."""
+    """Return the evaluators with scores from elsewhere, by name, and how they arrive."""
     sources = {labels["evaluator"]: labels["source"] for labels, _ in _samples(metrics.evaluator_info)}
     return {name: source for name, source in sorted(sources.items()) if source != ScoreSource.OWN}
 

@@ -16,7 +16,7 @@ from monitor.statistics.rates import Z_95
 
 WEEK = 7 * DAY
 SHOWN = (HOUR / 2, HOUR, 6 * HOUR, DAY, WEEK)
-"""Windows whose rates and 95 % limits are always recorded, for dashboards and the release gate."""
+"""Windows with rates and 95 % limits that are always recorded, for dashboards and the release gate."""
 SUMS = (
     "evaluations",
     "evaluation_weight",

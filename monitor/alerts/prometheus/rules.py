@@ -23,7 +23,7 @@ from monitor.statistics.change import DAY, WINDOWS
 from monitor.statistics.rates import Z_95
 
 _NEEDED = tuple(window.length for window in WINDOWS if window.length <= DAY)
-"""Windows whose sums other groups read: baselines, and what is usual in a day."""
+"""Windows with sums that other groups read: baselines, and what is usual in a day."""
 _BY_RULE = "-by-rule"  # what the names of groups by the defect rules of alerts end in
 HEADER = "# Written by `rag-monitor rules` from the alert policies of the configuration. Do not edit.\n"
 

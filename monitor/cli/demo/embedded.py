@@ -64,7 +64,7 @@ async def start(
 ) -> AsyncIterator[Started]:
     """Start the monitor; leaving the context drains it and removes its folder. Its log is written there.
 
-    `schedule` is that of the service whose answers get worse; `traces_per_second` counts both services.
+    `schedule` is that of the service with answers that get worse; `traces_per_second` counts both services.
     """
     clock = clock if clock is not None else SystemClock()
     with ExitStack() as stack:

@@ -24,7 +24,7 @@ from monitor.errors import InvalidData
 
 TRAFFIC = Path(__file__).parent / "traffic"
 DEGRADING, STEADY = "acme-support", "acme-docs"
-"""The recorded services: one whose answers get worse in the demo, one whose answers do not."""
+"""The recorded services: one with answers that get worse in the demo, one with answers that do not."""
 
 _QUESTIONS_PER_SESSION = 3
 _TICK = 0.25

@@ -1,7 +1,7 @@
 """Define every shape of row that is read: its name, the fields that identify it, and how its fields are read.
 
-A row may fit several shapes. The shape with the most of its fields present and not null wins; on a tie, one whose field
-for the question is present, then the one listed first here. Field names: MLflow and Databricks Agent Evaluation
+A row may fit several shapes. The shape with the most of its fields present and not null wins; on a tie, the one
+with its question, then the one listed first here. Field names: MLflow and Databricks Agent Evaluation
 (`evaluation set`), Azure AI Evaluation (`query`, `response`, `context`, `ground_truth`; conversations), Spring AI
 (`EvaluationRequest`), Ragas (`SingleTurnSample`, `MultiTurnSample`; before 0.2 `question`, `contexts`, `answer`),
 DeepEval (`LLMTestCase`), MLflow 3 and LangSmith (`inputs`, `outputs`, `reference_outputs`, `expectations`), Phoenix

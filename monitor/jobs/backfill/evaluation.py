@@ -186,7 +186,7 @@ class BackfillEvaluator:
         self._why: dict[str, str] = {}
 
     def askable(self) -> list[str]:
-        """Return the evaluators whose judges accept calls now."""
+        """Return the evaluators with a judge that accepts calls now."""
         now = self._runtime.clock.monotonic()
         return [name for name, one in self._evaluators.items() if self._held.get(self._lane(one), now) <= now]
 

@@ -169,7 +169,7 @@ class Backfill:
         self._summary: Sequence[Missed] = ()
 
     def miss(self, case: Case, result: EvaluationResult) -> None:
-        """Keep an evaluation of `case` that is due and whose judge is unavailable. Never waits, never raises."""
+        """Keep an evaluation of `case` that is due while its judge is unavailable. Never waits, never raises."""
         if self._keeps:
             self._missing.miss(case, result)
 

@@ -1,4 +1,4 @@
-"""Checks each judge: a structured verdict, the features it supports, and five cases whose result is known."""
+"""Checks each judge: a structured verdict, the features it supports, and five cases with a known result."""
 
 from __future__ import annotations
 

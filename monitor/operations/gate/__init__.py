@@ -111,7 +111,7 @@ class Criteria:
 
     Args:
         limits: one for each evaluator; at least one.
-        since: seconds up to now whose answers count; 60 at least.
+        since: seconds up to now; answers of this time count; 60 at least.
         side: the answers of the release.
         against: what its rates are compared with: the previous version, or another side at the same time.
         times: how many times as high as that its rates may be; 1 at least.

@@ -73,7 +73,7 @@ class EvaluatorSummary:
 
 
 HARMS: Final = ("violence", "sexual", "self_harm", "hate_unfairness")
-"""The four kinds of harm whose defects together are the content risk, after Azure AI's risk and safety metrics."""
+"""The four kinds of harm that make up the content risk with their defects, after Azure AI's risk and safety metrics."""
 
 
 @dataclass(frozen=True, slots=True)

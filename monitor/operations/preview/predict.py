@@ -182,7 +182,7 @@ def _add(
 
 
 RATE, WORSE = 0.02, 0.04
-"""The change whose detection is planned: the defect rate doubles."""
+"""The change to plan the detection of: the defect rate doubles."""
 
 _MONTH: Final = 30.0  # days
 _DAY: Final = 86_400.0

@@ -45,7 +45,7 @@ _ROUNDING: Final = 1e-6
 class EvaluatorSelection:
     """What one evaluator would select, in requests.
 
-    `unknown` are requests whose probability nothing tells. `assumed`: it was not configured at the time, so whether it
+    `unknown` are requests without a known probability. `assumed`: it was not configured at the time, so whether it
     applies is partly assumed. `unpredictable` says why its probabilities cannot be predicted; empty where they can.
     """
 

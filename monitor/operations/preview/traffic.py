@@ -34,8 +34,8 @@ class RecordedTraffic:
     Each of `cases` has the number of requests that it stands for; they are in the order of their answers. `span` is the
     time between the first and the last answer in seconds, 0 where it is not known.
 
-    Where a request log is there, `logged` tells which requests are kept and selected; then the cases are those whose
-    texts the history has, as examples. `input_tokens` are those of past judge calls, by evaluator and case.
+    Where a request log is there, `logged` tells which requests are kept and selected; then the cases are examples,
+    those with texts in the history. `input_tokens` are those of past judge calls, by evaluator and case.
     """
 
     outcomes: Counter[str] = field(default_factory=Counter)

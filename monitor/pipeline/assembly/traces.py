@@ -99,7 +99,7 @@ class Assembly:
         self._shared: dict[bytes, _Shared] = {}
         self._bytes = 0
         self.in_hand_bytes = 0
-        """Estimated memory of the traces that are closed and whose acks are not all settled, in bytes."""
+        """Estimated memory of the traces that are closed with acks that are not all settled, in bytes."""
 
     @property
     def open_traces(self) -> int:

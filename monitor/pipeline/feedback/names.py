@@ -40,7 +40,7 @@ class ExternalEvaluator:
 class ExternalEvaluators:
     """The external evaluators. The first score of one registers it.
 
-    `own` are the names of our evaluators; `expected` those names, as given, whose series begin with the app.
+    `own` are the names of our evaluators; `expected` those names, as given, with series that begin with the app.
     `alert_rules` are the defect rules that alerts bring themselves, by the evaluator's name in metrics.
     """
 

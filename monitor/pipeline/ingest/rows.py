@@ -36,7 +36,7 @@ class RowIngest:
         self._in_flight = in_flight
         self._seen = RecentIds()
         self.in_hand_bytes = 0
-        """Memory of the rows whose acks are not settled, in bytes."""
+        """Memory of the rows with acks that are not settled, in bytes."""
         self._counters = {outcome: runtime.metrics.rows.labels(SOURCE, outcome) for outcome in _OUTCOMES}
 
     async def accept(self, batch: RowBatch) -> Accepted:

@@ -43,7 +43,7 @@ _RECORD_OUTCOMES = (*_SPAN_OUTCOMES, "unrelated", "external_score")
 class SpanIngest:
     """Takes deliveries of spans and log records.
 
-    `sources` are the names of all senders, whose series begin at 0; `rate` is that of head sampling, 0 to 1. Log
+    `sources` are the names of all senders: their series begin at 0; `rate` is that of head sampling, 0 to 1. Log
     records without any of `record_marks` end here. `processor` takes feedback in log records or on late spans; None
     ignores it.
     """

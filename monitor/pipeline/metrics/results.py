@@ -40,7 +40,7 @@ _UNSCORED_BY_JUDGE: Final = (
     UnscoredReason.TIMEOUT,
 )
 _SKIPPED: Final = (SkippedReason.NO_RESPONSE,)
-"""The reasons whose series exist, at 0, from the first use of an app on: sums over reasons have something to add, and
+"""The reasons with a series, at 0, from the first use of an app on: sums over reasons have something to add, and
 rates do not miss the first evaluations of what happens most. Others exist once they have happened: 29 series for each
 app and evaluator would be most of a scrape."""
 

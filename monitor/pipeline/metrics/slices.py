@@ -1,7 +1,7 @@
 """Live results by each configured slice: a family of its own beside the totals.
 
 A slice is no label of the families that alerts read, for three reasons. Labels multiply: three slices of twenty values
-make 9,261 series of one, a family of their own makes 63. A new value begins a new series, whose first result
+make 9,261 series of one, a family of their own makes 63. A new value begins a new series; its first result
 `increase()` cannot see: in a family of its own that costs the slice a result, as a label it would bias the whole. And
 rules and dashboards need not sum over labels that differ from one configuration to the next.
 

@@ -2,7 +2,7 @@
 
 Its standard input and output are the pipe: frames of `packing`. It ends when the pipe does, so none outlives its
 parent. The system ends it when one request takes too long (SIGPROF after so much processor time, SIGALRM after so much
-time of the clock), whatever it hangs in, and where that was is written to a file.
+time of the clock), no matter what it hangs in, and where that was is written to a file.
 """
 
 from __future__ import annotations

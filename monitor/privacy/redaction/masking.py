@@ -253,7 +253,7 @@ def _bare(text: str) -> str:
 
 
 def _passports(text: str, ours: Iterable[Piece]) -> Iterator[Piece]:
-    """Find numbers after "passport no." and the like, whose full stop ends the search in `detectors`."""
+    """Find numbers after "passport no." and the like, where the full stop ends the search in `detectors`."""
     for match in _PASSPORT_NO.finditer(text):
         if not any(match.start(1) < one.end and match.end(1) > one.start for one in ours):
             yield Piece("passport number", "personal", *match.span(1))

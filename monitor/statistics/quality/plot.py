@@ -58,7 +58,7 @@ def draw(curves: Sequence[Curve]) -> str:
 
 
 def _reliability(left: int, curve: Curve, colour: str, stroke: str) -> Iterator[str]:
-    """Draw dots whose area is the number of answers, joined by a thin line."""
+    """Draw dots with an area as large as the number of answers, joined by a thin line."""
     if not curve.bins:
         return
     most = max(number for _, _, number in curve.bins)

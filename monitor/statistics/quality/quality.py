@@ -67,7 +67,7 @@ class Quality:
 
 
 def measure(answers: Sequence[Labelled], better: Literal["higher", "lower"], rng: random.Random) -> Quality:
-    """Measure the quality of scores on a scale whose good end is `better`. `rng` is for the intervals."""
+    """Measure the quality of scores on a scale with the good end `better`. `rng` is for the intervals."""
     sign = -1.0 if better == "higher" else 1.0
     clusters = {group: number for number, group in enumerate(dict.fromkeys(one.group for one in answers))}
     ranked = Ranked(Point(sign * one.score, one.defective, clusters[one.group]) for one in answers)

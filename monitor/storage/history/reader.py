@@ -260,7 +260,7 @@ class HistoryReader:
         return versions
 
     def scored_ids(self, ids: Collection[str]) -> set[str]:
-        """Return the ids among `ids` whose results exist and are `score` or `skipped`."""
+        """Return the ids among `ids` of results that exist and are `score` or `skipped`."""
         wanted = list(ids)
         parts = [wanted[start : start + _AT_ONCE] for start in range(0, len(wanted), _AT_ONCE)]
         sql = "SELECT id FROM results WHERE outcome <> 'unscored' AND id IN ({})"

@@ -98,7 +98,7 @@ def insert(
     quotes: bool = True,
     users: UserKey | None = None,
 ) -> None:
-    """Add results within the caller's transaction; a result whose id is known changes nothing.
+    """Add results within the caller's transaction; a result with a known id changes nothing.
 
     `texts` and `quotes` as in `rows.as_json`; with `users` the user of each trace is recorded, by pseudonym. The
     features of a case are kept with its first score.

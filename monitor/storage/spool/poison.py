@@ -107,7 +107,7 @@ class PoisonGuard:
             self._file = -1
 
     def _take_over(self, left: bytes) -> None:
-        """Read what the previous process left: whatever it was reading, it has ended on."""
+        """Read what the previous process left: it has ended on what it was reading."""
         for at in range(0, len(left) - _SIZE + 1, _SIZE):
             key, ended, now, _, checksum = _ENTRY.unpack_from(left, at)
             if checksum == _checksum(key, ended, now) and ended + now and key not in self._ended:

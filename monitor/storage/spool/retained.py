@@ -1,8 +1,7 @@
 """Processed deliveries, kept for a time for `rag-monitor backfill --from spool`, in a file of their own.
 
-Apart from the spool, whose file one process holds for itself: other processes may read this one while it is written.
-The monitor never processes its content again. An error here costs what would have been kept, and is counted; the
-spool goes on.
+Other processes may read it while it is written; the file of the spool is held by one. The monitor never processes its
+content again. An error here costs what would have been kept, and is counted; the spool goes on.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class SpoolDatabase:
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # deleted bytes are still in the log
             room = self._room(db, now)
         except sqlite3.Error as error:
-            # A commit whose sync failed may still be found in the file: no sender was told that these rows are safe.
+            # A commit with a failed sync may still be found in the file: no sender was told that these rows are safe.
             self._doomed.update(numbers)
             self._fail(error)
         self._doomed.clear()

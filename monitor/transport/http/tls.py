@@ -15,7 +15,7 @@ from monitor.transport.http import files
 
 
 class Tls(BaseModel):
-    """The certificate that a server shows, and the authority whose clients it trusts."""
+    """The certificate that a server shows, and the authority of the clients that it trusts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
