@@ -1,14 +1,16 @@
 """What overload does to the monitor: ten times the load it can take under a memory limit, and bombs beside a sender.
 
-    python -m benchmarks.overload [--quick] [--memory 512MiB] [--only overload|bombs]
+    python -m benchmarks.overload [--quick] [--memory 512MiB] [--only overload|bombs] [--markdown]
 
 The monitor runs with its defaults (with `--quick`, it waits 1 s instead of 10 s for more spans of a trace) and
 `limits.memory`, in a memory control group of that size where this machine lets us make one (else its resident memory is
-only watched). *Capacity* is how many traces a second end while a few senders keep it saturated; then ten times that
-load is offered without any retry, as thousands of exporters would. Goodput is how many traces a second end then. A
-refusal is correct if it is 503 with `Retry-After` of one or two seconds and a `google.rpc.Status`. In the second table
-one sender exports ten times a second, alone and beside four that send a bomb back to back. Only Linux (it reads /proc).
-Senders and monitor share the machine's cores, so figures are those of this machine.
+only watched). *Capacity* is how many traces a second end while a few senders keep it saturated, in three periods; then
+ten times that load is offered without any retry, as thousands of exporters would. Goodput is how many traces a second
+end then. A refusal is correct if it is 503 with `Retry-After` of one or two seconds and a `google.rpc.Status`. In the
+second table four senders export one trace ten times a second each, and health is asked for ten times a second, beside
+four other senders that send a bomb back to back; the base is all that was measured between the bombs. Only Linux (it
+reads /proc). Senders and monitor share the machine's cores, so figures are those of this machine: compare them with
+others only if other work took next to nothing of it. `--markdown` prints the tables of docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import contextlib
 import gzip
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,6 +31,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple, Self
 
 from google.rpc.status_pb2 import Status
 from prometheus_client.parser import text_string_to_metric_families
@@ -35,16 +39,17 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.running import free_port, get, wait_for
-from benchmarks.traffic import Service
+from benchmarks.traffic import SPANS_IN_TRACE, Service
 from monitor.quantities import parse_size
 from tests.support.monitor import assert_balanced
 from tests.support.otlp import length_delimited
 
 _MIB = 1024**2
-_SPANS = 60
-"""Spans of a request: ten traces of six."""
-
 _TRACES = 10
+"""Traces of a request."""
+
+_GOOD_SENDERS = 4
+_HOSTILE_SENDERS = 4
 _SENDERS = 48
 _RESPONSE = re.compile(rb"HTTP/1\.1 (\d+)")
 
@@ -69,12 +74,12 @@ class Answers:
 
 
 class Exports:
-    """Export requests without end, each with trace ids of its own."""
+    """Export requests without end, each with so many traces, whose ids are their own."""
 
-    def __init__(self) -> None:
-        self._body = next(Service().requests(_TRACES, _SPANS)).SerializeToString()
+    def __init__(self, traces: int = _TRACES) -> None:
+        self._body = next(Service().requests(traces, traces * SPANS_IN_TRACE)).SerializeToString()
         self._ids = sorted(set(re.findall(rb"\x0a\x10(.{16})\x12\x08", self._body, re.DOTALL)))
-        if len(self._ids) != _TRACES:
+        if len(self._ids) != traces:
             raise RuntimeError("the request is not as it was thought to be")
 
     def next(self) -> bytes:
@@ -96,8 +101,13 @@ class Connection:
     async def post(self, body: bytes, kind: str = "application/x-protobuf", *, gzipped: bool = False) -> int:
         """Send a request and note the answer; returns its status, 0 if the connection broke."""
         began = time.monotonic()
+        encoding = "Content-Encoding: gzip\r\n" if gzipped else ""
+        head = (
+            f"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n{encoding}"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
         try:
-            status, headers, content = await self._exchange(body, kind, gzipped=gzipped)
+            status, headers, content = await self._exchange(head.encode() + body)
         except (OSError, asyncio.IncompleteReadError):
             self.close()
             self._answers.wrong["connection broken"] += 1
@@ -115,16 +125,17 @@ class Connection:
             self._streams[1].close()
         self._streams = None
 
-    async def _exchange(self, body: bytes, kind: str, *, gzipped: bool) -> tuple[int, bytes, bytes]:
+    async def get(self, path: str) -> None:
+        """Ask for a page and note the answer."""
+        began = time.monotonic()
+        status, _, _ = await self._exchange(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        self._answers.seconds[status].append(time.monotonic() - began)
+
+    async def _exchange(self, request: bytes) -> tuple[int, bytes, bytes]:
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._streams
-        encoding = "Content-Encoding: gzip\r\n" if gzipped else ""
-        writer.write(
-            f"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n{encoding}"
-            f"Content-Length: {len(body)}\r\n\r\n".encode()
-            + body
-        )
+        writer.write(request)
         headers = (await reader.readuntil(b"\r\n\r\n")).lower()
         found = _RESPONSE.match(headers.upper())
         length = re.search(rb"content-length: (\d+)", headers)
@@ -236,6 +247,46 @@ class Running:
         self._group.remove()
 
 
+class OtherWork:
+    """The share of the machine's processor time that went to neither the monitor nor this process while it is open."""
+
+    def __init__(self, monitor: Running) -> None:
+        self._monitor = monitor
+        self._began = (0.0, 0.0)
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        self._began = self._now()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing: the share is asked for before."""
+
+    @property
+    def words(self) -> str:
+        """The share so far, in words."""
+        began, (total, others) = self._began, self._now()
+        return f"other work took {(others - began[1]) / max(total - began[0], 1e-9):.0%} of {os.cpu_count()} cores"
+
+    def _now(self) -> tuple[float, float]:
+        """Return all seconds of all cores so far, and those that others worked."""
+        user, nice, system, idle, waiting, *interrupts = map(
+            int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9]
+        )
+        tick = os.sysconf("SC_CLK_TCK")
+        busy = (user + nice + system + sum(interrupts)) / tick
+        ours = sum(map(_seconds_of, (os.getpid(), *_family(self._monitor.process.pid))))
+        return busy + (idle + waiting) / tick, busy - ours
+
+
+def _seconds_of(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
 def _family(pid: int) -> list[int]:
     found = [pid]
     with contextlib.suppress(OSError):
@@ -264,7 +315,8 @@ def running(memory: str, grace: str) -> Iterator[Running]:
 
 async def saturate(port: int, seconds: float) -> Answers:
     """Send with a few senders that wait when they are asked to."""
-    answers, exports, until = Answers(), Exports(), time.monotonic() + seconds
+    answers, exports = Answers(), Exports()
+    until = time.monotonic() + seconds
 
     async def sender() -> None:
         connection = Connection(port, answers)
@@ -279,7 +331,8 @@ async def saturate(port: int, seconds: float) -> Answers:
 
 async def flood(port: int, rate: float, seconds: float) -> Answers:
     """Offer `rate` requests a second, no matter what is answered."""
-    answers, exports, began = Answers(), Exports(), time.monotonic()
+    answers, exports = Answers(), Exports()
+    began = time.monotonic()
 
     async def sender(number: int) -> None:
         connection, due = Connection(port, answers), began + number / rate
@@ -295,8 +348,8 @@ async def flood(port: int, rate: float, seconds: float) -> Answers:
 
 async def recovered(port: int) -> float:
     """Return the seconds until ten requests in a row, a tenth of a second apart, are accepted."""
-    began, in_a_row, first = time.monotonic(), 0, 0.0
     connection, exports = Connection(port, Answers()), Exports()
+    began, in_a_row, first = time.monotonic(), 0, 0.0
     while in_a_row < 10 and time.monotonic() < began + 120:
         at = time.monotonic() - began
         if await connection.post(exports.next()) == 200:
@@ -311,12 +364,11 @@ async def recovered(port: int) -> float:
 
 def overload(memory: str, grace: str, warm: float, seconds: float, console: Console) -> Table:
     """Measure the first table."""
-    table = Table("", "reached", "aim", title="Ten times the load that it can take")
-    with running(memory, grace) as monitor:
+    table = Table("ten times the load", "reached", "aim", title="Ten times the load that it can take")
+    with running(memory, grace) as monitor, OtherWork(monitor) as others:
         asyncio.run(_in_loop(saturate(monitor.port, warm)))  # until it is full: what ends a second is its capacity
-        before, began = monitor.ended(), time.monotonic()
-        asyncio.run(_in_loop(saturate(monitor.port, warm)))
-        capacity = (monitor.ended() - before) / (time.monotonic() - began)
+        rates = [_rate(monitor, lambda: asyncio.run(_in_loop(saturate(monitor.port, warm / 2)))) for _ in range(3)]
+        capacity = statistics.mean(rates)
         console.print(f"capacity: {capacity:.0f} traces/s", style="dim")
         before, began = monitor.ended(), time.monotonic()
         answers = asyncio.run(_answers(flood(monitor.port, 10 * capacity / _TRACES, seconds)))
@@ -329,7 +381,7 @@ def overload(memory: str, grace: str, warm: float, seconds: float, console: Cons
         statuses = ", ".join(f"{status}: {len(found):,}" for status, found in sorted(answers.seconds.items()))
         limited = "in a control group" if monitor.limited else "no control group here: watched only"
         for name, reached, aim in (
-            ("capacity, traces/s", f"{capacity:.0f}", ""),
+            ("capacity, traces/s", f"{capacity:.0f} ({min(rates):.0f} to {max(rates):.0f})", ""),
             ("offered, traces/s (of capacity)", f"{offered:.0f} ({offered / capacity:.1f})", "10 times"),
             ("answers", statuses, "200 and 503 only"),
             (f"resident memory at most, MiB ({limited})", f"{monitor.peak / _MIB:.0f}", f"{memory}"),
@@ -340,7 +392,15 @@ def overload(memory: str, grace: str, warm: float, seconds: float, console: Cons
             ("ledger", "balanced", "balanced"),
         ):
             table.add_row(name, reached, aim)
+        table.caption = others.words
     return table
+
+
+def _rate(monitor: Running, work: Callable[[], None]) -> float:
+    """Return how many traces a second end during some work."""
+    before, began = monitor.ended(), time.monotonic()
+    work()
+    return (monitor.ended() - before) / (time.monotonic() - began)
 
 
 def _calm(monitor: Running) -> bool:
@@ -381,44 +441,70 @@ BOMBS: dict[str, Callable[[], tuple[bytes, str]]] = {
 }
 
 
-async def beside(port: int, bomb: tuple[bytes, str] | None, seconds: float) -> tuple[Answers, Answers]:
-    """Have one sender export ten times a second, beside four with a bomb if there is one."""
-    good, hostile, exports, until = Answers(), Answers(), Exports(), time.monotonic() + seconds
+class Beside(NamedTuple):
+    """What good senders, a health check and hostile senders were answered in the same seconds."""
 
-    async def sender() -> None:
-        connection = Connection(port, good)
+    good: Answers
+    health: Answers
+    hostile: Answers
+
+
+async def beside(
+    monitor: Running, exports: Exports, bomb: tuple[bytes, str] | None, seconds: float, into: Beside
+) -> None:
+    """Have good senders export beside hostile ones, if there is a bomb; note the answers in `into`."""
+    until = time.monotonic() + seconds
+
+    async def sender(number: int) -> None:
+        connection = Connection(monitor.port, into.good)
+        await asyncio.sleep(number / 10 / _GOOD_SENDERS)
         while time.monotonic() < until:
             await connection.post(exports.next())
             await asyncio.sleep(0.1)
         connection.close()
 
+    async def asks() -> None:
+        connection = Connection(monitor.metrics, into.health)
+        while time.monotonic() < until:
+            await connection.get("/-/healthy")
+            await asyncio.sleep(0.1)
+        connection.close()
+
     async def bomber(body: bytes, kind: str) -> None:
-        connection = Connection(port, hostile)
+        connection = Connection(monitor.port, into.hostile)
         while time.monotonic() < until:
             await connection.post(body, kind, gzipped=True)
         connection.close()
 
-    await asyncio.gather(sender(), *(bomber(*bomb) for _ in range(4) if bomb is not None))
-    return good, hostile
+    bombers = [bomber(*bomb) for _ in range(_HOSTILE_SENDERS)] if bomb is not None else []
+    await asyncio.gather(asks(), *map(sender, range(_GOOD_SENDERS)), *bombers)
 
 
 def bombs(memory: str, seconds: float, console: Console) -> Table:
     """Measure the second table."""
-    table = Table("beside", "p99 ms", "more than base", "aim", "accepted", "bombs answered", title="A good sender")
-    with running(memory, "1s") as monitor:
-        asyncio.run(_both(beside(monitor.port, None, 2.0)))  # warm
-        good, _ = asyncio.run(_both(beside(monitor.port, None, 2 * seconds)))
-        base = good.p99()
-        table.add_row("nothing", f"{base * 1e3:.0f}", "", "", _accepted(good), "")
+    columns = "beside", "p99, ms", "more than base", "health, p99 ms", "accepted", "bombs answered"
+    table = Table(*columns, title="Good senders beside hostile ones (aim: at most 50 ms more)")
+    with running(memory, "1s") as monitor, OtherWork(monitor) as others:
+        exports = Exports(1)
+        asyncio.run(beside(monitor, exports, None, 2.0, _nothing()))  # warm
+        base, found = _nothing(), {name: _nothing() for name in BOMBS}
         for name, make in BOMBS.items():
-            good, hostile = asyncio.run(_both(beside(monitor.port, make(), seconds)))
-            answered = ", ".join(f"{status}: {len(found)}" for status, found in sorted(hostile.seconds.items()))
-            more = (good.p99() - base) * 1e3
-            table.add_row(name, f"{good.p99() * 1e3:.0f}", f"{more:.0f}", "50", _accepted(good), answered)
-            console.print(f"{name}: {more:.0f} ms more; resident at most {monitor.peak / _MIB:.0f} MiB", style="dim")
-        table.caption = f"resident memory at most {monitor.peak / _MIB:.0f} MiB of {memory}"
+            bomb = make()
+            asyncio.run(beside(monitor, exports, None, seconds / 2, base))
+            asyncio.run(beside(monitor, exports, bomb, seconds, found[name]))
+            console.print(f"{name}: p99 {found[name].good.p99() * 1e3:.0f} ms", style="dim")
+        for name, one in {"nothing": base, **found}.items():
+            answered = ", ".join(f"{status}: {len(times):,}" for status, times in sorted(one.hostile.seconds.items()))
+            p99, health = one.good.p99() * 1e3, one.health.p99() * 1e3
+            more = "" if one is base else f"{p99 - base.good.p99() * 1e3:.0f}"
+            table.add_row(name, f"{p99:.0f}", more, f"{health:.0f}", _accepted(one.good), answered)
+        table.caption = f"resident memory at most {monitor.peak / _MIB:.0f} MiB of {memory}; {others.words}"
         assert_balanced(monitor.samples())
     return table
+
+
+def _nothing() -> Beside:
+    return Beside(Answers(), Answers(), Answers())
 
 
 def _accepted(good: Answers) -> str:
@@ -437,16 +523,13 @@ async def _seconds(work: Awaitable[float]) -> float:
     return await work
 
 
-async def _both(work: Awaitable[tuple[Answers, Answers]]) -> tuple[Answers, Answers]:
-    return await work
-
-
 def main() -> None:
     """Print the tables."""
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--quick", action="store_true", help="ten seconds of overload instead of two minutes")
     ask.add_argument("--memory", default="512MiB", help="the memory limit")
     ask.add_argument("--only", choices=("overload", "bombs"), help="one of the two tables")
+    ask.add_argument("--markdown", action="store_true", help="print the tables as docs/reliability.md has them")
     options = ask.parse_args()
     console = Console(width=140)
     found = []
@@ -456,7 +539,13 @@ def main() -> None:
     if options.only != "overload":
         found.append(bombs(options.memory, 4.0 if options.quick else 15.0, console))
     for table in found:
-        console.print(table)
+        console.print(_markdown(table) if options.markdown else table, soft_wrap=options.markdown, highlight=False)
+
+
+def _markdown(table: Table) -> str:
+    columns = [[str(column.header), *map(str, column.cells)] for column in table.columns]
+    rows = [f"| {' | '.join(row)} |" for row in zip(*columns, strict=True)]
+    return "\n".join([rows[0], "|" + " --- |" * len(columns), *rows[1:], "", str(table.caption), ""])
 
 
 if __name__ == "__main__":
