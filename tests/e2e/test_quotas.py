@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.support.llm import LLMServer, hang, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
-from tests.support.service import RagService
+from tests.support.service import CONTEXT, GOOD
 from tests.support.tools import wait_until
 
 LOUD, QUIET = 120, 4
@@ -22,12 +22,14 @@ def configuration(llm: LLMServer) -> dict[str, Any]:
     }
 
 
-def ask(port: int, app: str, number: int) -> None:
-    service = RagService.over_http(port, app)
-    for one in range(number):
-        service.ask(f"Can I get my money back after {one} days?")
-    service.flush()
-    service.close()
+def send(monitor: MonitorProcess, app: str, number: int) -> None:
+    """Send rows with the same ids in every run: by them it is decided which are evaluated."""
+    rows = [
+        {"id": f"{app}-{one}", "app": app, "question": f"Money back after {one} days?", "contexts": [CONTEXT],
+         "response": GOOD}
+        for one in range(number)
+    ]  # fmt: skip
+    assert monitor.post(json.dumps(rows).encode(), "/v1/cases", "application/json") == 200
 
 
 def test_the_loud_app_is_thinned_and_what_was_drawn_holds_after_a_crash(tmp_path) -> None:
@@ -42,8 +44,8 @@ def test_the_loud_app_is_thinned_and_what_was_drawn_holds_after_a_crash(tmp_path
             ended = monitor.total("ragmonitor_requests_total", app="loud", outcome="evaluated")
             return selected("quiet") == QUIET and ended + selected("loud") == LOUD
 
-        ask(monitor.http, "loud", LOUD)
-        ask(monitor.http, "quiet", QUIET)
+        send(monitor, "loud", LOUD)
+        send(monitor, "quiet", QUIET)
         wait_until(drawn, 30, "all to be drawn")
         chosen = selected("loud")
         assert 1 <= chosen <= 40  # of 120, ten at first and two a minute later on are expected
