@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import ClassVar, Literal
 
@@ -11,7 +11,7 @@ from monitor.evaluators._text import windows
 from monitor.extraction.content import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Evidence, Outcome, Scale, Score, Skipped, SkippedReason
-from monitor.privacy.detectors import Piece, pieces
+from monitor.privacy.detectors import Piece, folded, pieces
 from monitor.stages import Evaluator, Judge, Measures
 
 _KINDS: tuple[tuple[str, Literal["personal", "secret"], str], ...] = (
@@ -29,7 +29,9 @@ _KINDS: tuple[tuple[str, Literal["personal", "secret"], str], ...] = (
     ("secret", "secret", "API_?KEY|SECRET|PASSWORD|ACCESS_?KEY|TOKEN|CREDENTIALS?|PRIVATE_?KEY"),
 )
 _OPEN, _CLOSE = r"(?:\[{1,2}|<{1,2}|\{{1,2}|\(|\*\*|__)", r"(?:\]{1,2}|>{1,2}|\}{1,2}|\)|\*\*|__)"
-_MARK = "(?:redacted|masked|removed|hidden)"
+_MARKS = ("redacted", "masked", "removed", "hidden")
+_MARK = f"(?:{'|'.join(_MARKS)})"
+_DROPPED = ("redacted", "removed", "masked", "filtered", "dropped", "scrubbed", "withheld")
 
 
 def _placeholder_patterns(level: str, names: str) -> Iterator[re.Pattern[str]]:
@@ -50,26 +52,35 @@ _stars = re.compile(
 )
 _dropped = re.compile(
     rf"{_OPEN}(?:content |text |response |output |data |pii )?"
-    rf"(?:redacted|removed|masked|filtered|dropped|scrubbed|withheld)(?: (?:by|for|due to) [\w ]{{1,40}})?{_CLOSE}"
+    rf"(?:{'|'.join(_DROPPED)})(?: (?:by|for|due to) [\w ]{{1,40}})?{_CLOSE}"
     r"|__REDACTED__|\u2588{3,}|(?<![\w*])\*{5,}(?!\w)",
     re.IGNORECASE,
 )
+_two_stars = re.compile(r"[*xX\u2022#]{2}")  # in every masked number
 _letter = re.compile(r"[^\W_]")
+
+
+def _has_any(text: str, words: Sequence[str]) -> bool:
+    lowered = folded(text)
+    return any(word in lowered for word in words)
 
 
 def placeholders(text: str) -> Iterator[Piece]:
     """Find placeholders and what they stand for: `<EMAIL_ADDRESS>`, `[REDACTED_EMAIL]`, `[Phone redacted]`."""
-    if any(c in text for c in "[<{(_*"):
-        for kind, level, pattern in _placeholders:
+    named = any(sign in text for sign in "[<{")
+    marked = any(sign in text for sign in "[<{(_*") and _has_any(text, _MARKS)
+    for kind, level, pattern in _placeholders if named or marked else ():
+        if marked if pattern.flags & re.IGNORECASE else named:
             for match in pattern.finditer(text):
                 yield Piece(kind, level, *match.span())
-    for match in _stars.finditer(text):
+    for match in _stars.finditer(text) if _two_stars.search(text) else ():
         yield Piece("masked number", "personal", *match.span())
 
 
 def dropped(text: str) -> bool:
     """Return whether something unnamed was removed from `text`: `[REDACTED]`, a black bar, a row of stars."""
-    return _dropped.search(text) is not None
+    possible = "\u2588" in text or "*****" in text or _has_any(text, _DROPPED)
+    return possible and _dropped.search(text) is not None
 
 
 def only_dropped(text: str) -> bool:

@@ -15,6 +15,9 @@ from typing import Final
 from monitor.model.case import Case
 
 _LABEL_WORDS, _LABEL_CHARACTERS = 5, 48
+_CHARACTERS: Final = 8_192
+"""Characters that are remembered; Chinese texts have some thousand."""
+
 _COLONS = (":", "\N{FULLWIDTH COLON}")
 # Openings of an answer that never comes, case-folded, without punctuation, in the paper's languages and more.
 _OPENINGS = frozenset(
@@ -108,10 +111,25 @@ def why_trivial(case: Case) -> str:
 
 
 def _words(text: str) -> list[str]:
-    text = unicodedata.normalize("NFKC", _tag.sub(" ", text))
-    # What is not displayed, such as a soft hyphen, divides no word.
-    kept = ("" if (kind := unicodedata.category(c)) == "Cf" else c if kind[0] in "LNM" else " " for c in text)
-    return "".join(kept).casefold().split()
+    text = unicodedata.normalize("NFKC", _tag.sub(" ", text) if "<" in text else text)
+    return text.translate(_KEPT).casefold().split()
+
+
+class _Kept(dict[int, str]):
+    """By character what `str.translate` keeps of it: itself where it is part of a word, else a space.
+
+    What is not displayed, such as a soft hyphen, divides no word.
+    """
+
+    def __missing__(self, code: int) -> str:
+        kind = unicodedata.category(character := chr(code))
+        kept = "" if kind == "Cf" else character if kind[0] in "LNM" else " "
+        if len(self) < _CHARACTERS:
+            self[code] = kept
+        return kept
+
+
+_KEPT: Final = _Kept()
 
 
 def _is_answer(letter: str, case: Case) -> bool:

@@ -72,16 +72,25 @@ _PASSPORT = re.compile(
     re.IGNORECASE,
 )
 _WALLET = re.compile(r"(?<!\w)(?:0x[0-9a-fA-F]{40}|bc1[02-9ac-hj-np-z]{25,59}|[13][1-9A-HJ-NP-Za-km-z]{25,34})(?!\w)")
+_FISCAL = re.compile(r"(?<!\w)[A-Z]{6}\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z](?!\w)", re.IGNORECASE)
+_API_KEYS = tuple(f"{sort}{sign}" for sort in ("sk", "pk", "rk") for sign in "-_")
+_TOKENS = ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "hf_", "AIza", "ya29.")
+_PASSWORDS = (
+    *("password", "pass word", "passwd", "pwd", "passwort", "kennwort", "contraseña", "mot de passe", "senha"),
+    *(f"{one}{sign}{what}" for one, what in (("api", "key"), ("secret", "key"), ("access", "token"))
+      for sign in ("", "_", " ", "-")),
+)  # fmt: skip
+# Each with what one of its finds contains: in any case of letters where the pattern takes any.
 _SECRETS = (
-    ("private key", re.compile(r"-----BEGIN (?:[A-Z]{1,12} ){0,3}PRIVATE KEY-----")),
-    ("AWS key", re.compile(r"(?<!\w)(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w)")),
-    ("API key", re.compile(
+    ("private key", ("-----BEGIN ",), re.compile(r"-----BEGIN (?:[A-Z]{1,12} ){0,3}PRIVATE KEY-----")),
+    ("AWS key", ("AKIA", "ASIA"), re.compile(r"(?<!\w)(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w)")),
+    ("API key", _API_KEYS, re.compile(
         r"(?<![\w-])(?:sk|pk|rk)[-_](?:[a-z]{2,8}[-_]){0,3}(?=[\w-]{0,60}\d)[A-Za-z0-9_-]{20,200}(?![\w-])")),
-    ("token", re.compile(
+    ("token", _TOKENS, re.compile(
         r"(?<!\w)(?:gh[pousr]_[A-Za-z0-9]{36,80}|github_pat_\w{22,100}|glpat-[\w-]{20,60}|xox[abeprs]-[\w-]{10,80}"
         r"|hf_[A-Za-z0-9]{30,60}|AIza[\w-]{35}|ya29\.[\w-]{20,200})(?![\w-])")),
-    ("JSON web token", re.compile(r"(?<![\w-])eyJ[\w-]{8,2000}\.eyJ[\w-]{8,4000}\.[\w-]{8,2000}(?![\w-])")),
-    ("password", re.compile(
+    ("JSON web token", ("eyJ",), re.compile(r"(?<![\w-])eyJ[\w-]{8,2000}\.eyJ[\w-]{8,4000}\.[\w-]{8,2000}(?![\w-])")),
+    ("password", _PASSWORDS, re.compile(
         r"\b(?:pass ?word|passwd|pwd|passwort|kennwort|contraseña|mot de passe|senha|api[_ -]?key|secret[_ -]?key"
         r"|access[_ -]?token)[\"']?\s{0,3}(?:[:=]|\bis\b|ist|est"
         r"|es)\s{0,3}[\"'`]?((?=[^\s\"'`]{0,40}[\d!@#$%^&*])[^\s\"'`<\[,;]{6,100})", re.IGNORECASE)),
@@ -170,22 +179,44 @@ def _card(digits: str) -> bool:
 
 
 _separators = re.compile(r"[ .\-]")
-_CHECKED: tuple[tuple[str, re.Pattern[str], Callable[[str], bool]], ...] = (
-    ("crypto wallet", _WALLET, lambda wallet: any(map(str.isdigit, wallet))),
-    ("IBAN", _IBAN, iban),
-    ("credit card number", _CARD, _card),
-    ("US social security number", _SSN, lambda _: True),
-    ("CPF (Brazil)", re.compile(r"(?<![\w.-])\d{3}\.\d{3}\.\d{3}-\d{2}(?!\w)"), _cpf),
-    ("DNI or NIE (Spain)", re.compile(r"(?<!\w)(?:\d{8}|[XYZ]-?\d{7})-?[A-Z](?!\w)", re.IGNORECASE), _dni),
-    ("NIR (France)", re.compile(
+
+# What a find must contain. Such patterns begin with a character, so that the search skips what is none, in a tenth of
+# the time of those above, which begin with a look behind: of 800 characters of prose 15 us instead of 350.
+_DIGIT = re.compile(r"\d")
+_DIGITS = re.compile(r"\d(?:[ .\-/()\u00a0]{0,3}\d)*+")
+_LETTERS_AND_DIGITS = re.compile(r"[A-Z]{2}\d{2}")
+_DOTTED = re.compile(r"\d\.\d{1,3}\.\d")
+_COLONS = re.compile(r":[0-9A-Fa-f]{0,4}:")
+_SHORTEST_WALLET, _SHORTEST_FISCAL, _SHORTEST_NUMBER = 26, 16, 6
+_PASSPORTS = (
+    *("passport", "reisepass", "passnr", "pass-nr", "passeport", "pasaporte", "passaporto", "passaporte"),
+    *("паспорт", "护照", "パスポート", "여권"),
+)
+
+
+def folded(text: str) -> str:
+    """Return the text for a search for lower-case words that finds all that a pattern with `re.IGNORECASE` does."""
+    if text.isascii():
+        return text.lower()
+    return text.casefold().replace("\u0131", "i").replace("\u0307", "")  # to such a pattern a dotless i is an i, too
+
+
+# Each with the digits that a find has at least, not counting what stands between them; 0: see `_numbers`.
+_CHECKED: tuple[tuple[str, int, re.Pattern[str], Callable[[str], bool]], ...] = (
+    ("crypto wallet", 0, _WALLET, lambda wallet: any(map(str.isdigit, wallet))),
+    ("IBAN", 0, _IBAN, iban),
+    ("credit card number", 13, _CARD, _card),
+    ("US social security number", 9, _SSN, lambda _: True),
+    ("CPF (Brazil)", 11, re.compile(r"(?<![\w.-])\d{3}\.\d{3}\.\d{3}-\d{2}(?!\w)"), _cpf),
+    ("DNI or NIE (Spain)", 7, re.compile(r"(?<!\w)(?:\d{8}|[XYZ]-?\d{7})-?[A-Z](?!\w)", re.IGNORECASE), _dni),
+    ("NIR (France)", 15, re.compile(
         r"(?<!\w)[12] ?\d{2} ?(?:0[1-9]|1[0-2]|[2-9]\d) ?\d{2} ?\d{3} ?\d{3} ?\d{2}(?!\w)"), _nir),
-    ("resident number (China)", re.compile(
+    ("resident number (China)", 17, re.compile(
         r"(?<!\w)[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])[0-3]\d{4}[\dX](?!\w)", re.IGNORECASE), _resident),
-    ("codice fiscale (Italy)", re.compile(
-        r"(?<!\w)[A-Z]{6}\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z](?!\w)", re.IGNORECASE), _fiscal),
-    ("PESEL (Poland)", re.compile(r"(?<![\w.,+-])\d{11}(?![\w-]|[.,]\d)"), _pesel),
-    ("Aadhaar (India)", re.compile(r"(?<![\w.,+-])[2-9]\d{3} \d{4} \d{4}(?![\w-]| \d)"), _aadhaar),
-    ("national insurance number (UK)", re.compile(
+    ("codice fiscale (Italy)", 0, _FISCAL, _fiscal),
+    ("PESEL (Poland)", 11, re.compile(r"(?<![\w.,+-])\d{11}(?![\w-]|[.,]\d)"), _pesel),
+    ("Aadhaar (India)", 12, re.compile(r"(?<![\w.,+-])[2-9]\d{3} \d{4} \d{4}(?![\w-]| \d)"), _aadhaar),
+    ("national insurance number (UK)", 6, re.compile(
         r"(?<!\w)(?!BG|GB|NK|KN|TN|NT"
         r"|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D](?!\w)"), lambda _: True),
 )  # fmt: skip
@@ -205,8 +236,10 @@ def pieces(text: str, beside: Iterable[Piece] = ()) -> list[Piece]:
 
 
 def _candidates(text: str) -> Iterator[Piece]:
-    for kind, pattern in _SECRETS:
-        for match in pattern.finditer(text):
+    lowered = folded(text)
+    for kind, hints, pattern in _SECRETS:
+        place = lowered if pattern.flags & re.IGNORECASE else text
+        for match in pattern.finditer(text) if any(hint in place for hint in hints) else ():
             yield Piece(kind, "secret", *match.span(pattern.groups))
     if "://" in text:
         for match in _URL_LOGIN.finditer(text):
@@ -215,22 +248,31 @@ def _candidates(text: str) -> Iterator[Piece]:
         for match in _EMAIL.finditer(text):
             if not _OFFICE.match(match[0]):
                 yield Piece("e-mail address", "personal", *match.span())
-    for match in _PASSPORT.finditer(text):
+    for match in _PASSPORT.finditer(text) if any(word in lowered for word in _PASSPORTS) else ():
         yield Piece("passport number", "personal", *match.span(1))
-    if any(map(str.isdigit, text)):
+    if _DIGIT.search(text) or (not text.isascii() and any(map(str.isdigit, text))):
         yield from _numbers(text)
 
 
 def _numbers(text: str) -> Iterator[Piece]:
-    for kind, pattern, holds in _CHECKED:
-        for match in pattern.finditer(text):
+    long = (found for found in _DIGITS.findall(text) if len(found) >= _SHORTEST_NUMBER)
+    digits = max((sum(map(str.isdecimal, found)) for found in long), default=0)
+    longest = max(map(len, text.split()), default=0)
+    possible = {
+        _WALLET: longest >= _SHORTEST_WALLET,
+        _IBAN: _LETTERS_AND_DIGITS.search(text) is not None,
+        _FISCAL: longest >= _SHORTEST_FISCAL,
+    }
+    for kind, least, pattern, holds in _CHECKED:
+        for match in pattern.finditer(text) if digits >= least and possible.get(pattern, True) else ():
             if holds(_separators.sub("", match[0])):
                 yield Piece(kind, "personal", *match.span())
-    for pattern in (_IPV4, _IPV6):
-        for match in pattern.finditer(text):
+    for pattern, hint in ((_IPV4, _DOTTED), (_IPV6, _COLONS)):
+        for match in pattern.finditer(text) if hint.search(text) else ():
             if _public(match[0]) and not _VERSION_WORD.search(text, max(0, match.start() - _BEFORE), match.start()):
                 yield Piece("IP address", "personal", *match.span())
-    yield from _phones(text)
+    if digits >= _SHORTEST_NUMBER:
+        yield from _phones(text)
 
 
 def _phones(text: str) -> Iterator[Piece]:

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from monitor.privacy.detectors import Piece, pieces
+from monitor.privacy.detectors import Piece, folded, pieces
 from monitor.privacy.redaction.edits import Edit, Masked, apart, around, put
 
 
@@ -77,6 +77,9 @@ _PASSPORT_NO: Final = re.compile(
     r"([A-Z]{0,2}\d{6,9}|[A-Z][A-Z0-9]{8})(?![A-Za-z0-9])",
     re.IGNORECASE,
 )
+_PASSPORT_NEAR_NO: Final = re.compile(r"pas[a-z]{0,7}\W{0,3}n[oru\u00b0\u00ba]")
+"""In each folded text in which `_PASSPORT_NO` finds something; begins with letters, so that it is found fast."""
+
 _ALL: Final = slice(None)
 
 _WORD: Final = re.compile(r"[^\s\"'`,;()<>\[\]]+")
@@ -254,7 +257,7 @@ def _bare(text: str) -> str:
 
 def _passports(text: str, ours: Iterable[Piece]) -> Iterator[Piece]:
     """Find numbers after "passport no." and the like, where the full stop ends the search in `detectors`."""
-    for match in _PASSPORT_NO.finditer(text):
+    for match in _PASSPORT_NO.finditer(text) if _PASSPORT_NEAR_NO.search(folded(text)) else ():
         if not any(match.start(1) < one.end and match.end(1) > one.start for one in ours):
             yield Piece("passport number", "personal", *match.span(1))
 
