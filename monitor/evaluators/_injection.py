@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 Place = Literal["request", "document"]
@@ -259,9 +259,18 @@ PATTERNS = (
 )  # fmt: skip
 
 
-def scan(folded: str, place: Place) -> Iterator[Hit]:
-    """Return the patterns found in a folded text, one hit per pattern."""
-    for pattern in PATTERNS:
+def possible(folded: str, place: Place) -> tuple[Pattern, ...]:
+    """Return the patterns that may be found in a folded text, or in a part of it: those of which a hint is in it."""
+    return tuple(
+        pattern
+        for pattern in PATTERNS
+        if place in pattern.places and (not pattern.hints or any(hint in folded for hint in pattern.hints))
+    )
+
+
+def scan(folded: str, place: Place, among: Sequence[Pattern] = PATTERNS) -> Iterator[Hit]:
+    """Return the patterns found in a folded text, one hit per pattern; `among` are those that are tried."""
+    for pattern in among:
         if place not in pattern.places or (pattern.hints and not any(hint in folded for hint in pattern.hints)):
             continue
         match = pattern.regex.search(folded)

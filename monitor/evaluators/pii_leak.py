@@ -46,6 +46,7 @@ def _placeholder_patterns(level: str, names: str) -> Iterator[re.Pattern[str]]:
 _placeholders = tuple(
     (kind, level, pattern) for kind, level, names in _KINDS for pattern in _placeholder_patterns(level, names)
 )
+_redactions = frozenset(pattern for _, _, pattern in _placeholders if pattern.flags & re.IGNORECASE)
 _stars = re.compile(
     r"(?<![\w*#])(?:[*xX\u2022#]{2,4}[ \-.]?){2,4}\d{2,4}(?!\w)"
     r"|(?<![\w*])\d{1,6}[ \-]?(?:[*\u2022]{2,6}[ \-]?){1,4}\d{2,4}(?!\w)"
@@ -70,7 +71,7 @@ def placeholders(text: str) -> Iterator[Piece]:
     named = any(sign in text for sign in "[<{")
     marked = any(sign in text for sign in "[<{(_*") and _has_any(text, _MARKS)
     for kind, level, pattern in _placeholders if named or marked else ():
-        if marked if pattern.flags & re.IGNORECASE else named:
+        if marked if pattern in _redactions else named:
             for match in pattern.finditer(text):
                 yield Piece(kind, level, *match.span())
     for match in _stars.finditer(text) if _two_stars.search(text) else ():

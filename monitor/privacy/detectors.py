@@ -238,7 +238,7 @@ def pieces(text: str, beside: Iterable[Piece] = ()) -> list[Piece]:
 def _candidates(text: str) -> Iterator[Piece]:
     lowered = folded(text)
     for kind, hints, pattern in _SECRETS:
-        place = lowered if pattern.flags & re.IGNORECASE else text
+        place = lowered if hints is _PASSWORDS else text
         for match in pattern.finditer(text) if any(hint in place for hint in hints) else ():
             yield Piece(kind, "secret", *match.span(pattern.groups))
     if "://" in text:
