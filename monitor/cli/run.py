@@ -33,10 +33,9 @@ def run(config: ConfigPath = None) -> None:
 
 async def _run_until_signal(config: Config) -> None:
     # What is loaded by now lives as long as the process; what comes in are many small objects that are soon gone. So
-    # the garbage collector need not look through all of it often.
+    # the garbage collector need not look through all of it again (and not often: see `__main__`).
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
     async with stop_on_signal(_LONGEST_STOP) as stop:
         await app.run(config, stop)
     gc.freeze()  # the rest ends with the process: going through a judge's libraries once more takes a second

@@ -35,7 +35,9 @@ from monitor.pipeline.workers.process import SLOWER, Assignment, code_on_disk
 from monitor.stages import Runtime
 from monitor.telemetry.events import Event
 
-_COMMAND: Final = "from monitor.pipeline.workers.process import main; main()"
+_COMMAND: Final = (
+    "import gc; gc.set_threshold(50_000, 20, 20); from monitor.pipeline.workers.process import main; main()"
+)
 _AT_ONCE: Final = 4  # requests in one worker's pipe, so that it need not wait for this process after each
 _SLOW: Final = 2.0  # seconds at one request after which others no longer wait behind it
 _PATIENCE: Final = 10.0  # seconds beyond its own limits after which a worker is ended from here

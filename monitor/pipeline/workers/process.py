@@ -122,7 +122,6 @@ def _work(notes: int) -> None:
         task.reader.warm_up()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
     clock, most, count = SystemClock(), _memory() + _MORE_MEMORY, 0
     _write(given, frame(READY))
     while (content := _next(taken)) is not None:
