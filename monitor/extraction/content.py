@@ -115,7 +115,7 @@ def _words(text: str) -> list[str]:
     return text.translate(_KEPT).casefold().split()
 
 
-class _Kept(dict[int, str]):
+class _WordCharacters(dict[int, str]):
     """By character what `str.translate` keeps of it: itself where it is part of a word, else a space.
 
     What is not displayed, such as a soft hyphen, divides no word.
@@ -129,7 +129,7 @@ class _Kept(dict[int, str]):
         return kept
 
 
-_KEPT: Final = _Kept()
+_KEPT: Final = _WordCharacters()
 
 
 def _is_answer(letter: str, case: Case) -> bool:

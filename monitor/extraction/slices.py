@@ -57,6 +57,9 @@ HARMLESS: Final = frozenset(
 )
 """Facts that may leave the monitor with every result: set by operators, libraries and providers, never by users."""
 
+_NAMES: Final = {name: (name, *others) for name, others in SYNONYMS.items()}
+_IN_ORDER: Final = sorted(HARMLESS)
+
 _CONTENT: Final = (
     "input.",
     "output.",
@@ -157,7 +160,7 @@ def of_resource(resource: Mapping[str, Value]) -> dict[str, str]:
 
 def value(case: Case, name: str) -> str:
     """Return the fact `name` of a case, under any of its synonyms; empty where the case has none."""
-    for key in (name, *SYNONYMS.get(name, ())):
+    for key in _NAMES.get(name) or (name,):
         if found := case.attributes.get(key):
             return found
     return case.model if name == "gen_ai.request.model" else ""
@@ -170,7 +173,7 @@ def first_value(case: Case, names: Iterable[str]) -> str:
 
 def allowed(case: Case, names: Iterable[str]) -> dict[str, str]:
     """Return the facts of a case that may leave the monitor: the slices `names`, and the harmless ones."""
-    return {name: found for name in (*names, *sorted(HARMLESS)) if (found := value(case, name))}
+    return {name: found for name in (*names, *_IN_ORDER) if (found := value(case, name))}
 
 
 def _short(value: Value) -> str:

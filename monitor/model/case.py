@@ -6,11 +6,14 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from functools import cache
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from monitor.model.external import ExternalScore
+
+T = TypeVar("T")
 
 ContextSource: TypeAlias = Literal["spans", "prompt", "row", "none"]
 DocumentKind: TypeAlias = Literal["document", "tool_result", "attachment"]
@@ -57,6 +60,24 @@ class Traffic(StrEnum):
 def plain(one: Any) -> dict[str, Any]:
     """Return the fields of a dataclass that holds no other one: ten times as fast as `asdict`, which copies deeply."""
     return {name: getattr(one, name) for name in one.__dataclass_fields__}
+
+
+def changed(one: T, **given: Any) -> T:
+    """Return a copy of a dataclass with slots that has other values for the fields `given`.
+
+    Unlike with `dataclasses.replace` nothing is checked or corrected, and it takes 3 us for a case instead of 8: for
+    values that belong there, on the way of every request.
+    """
+    kind: Any = type(one)
+    copy: T = object.__new__(kind)
+    for name, slot in _slots(kind):
+        slot.__set__(copy, given[name] if name in given else slot.__get__(one))
+    return copy
+
+
+@cache
+def _slots(kind: Any) -> tuple[tuple[str, Any], ...]:
+    return tuple((one.name, getattr(kind, one.name)) for one in fields(kind))
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,9 +126,8 @@ class LiveEvaluation:
             how = self._draw(one, case, scores_of(results))
             if how is not None:
                 self._counting.selected(case.app, one.evaluator.name)
-                name = one.evaluator.name
-                known = {name: await outcome(name)} if outcome is not None else {}
-                (result,) = await self._scorer.score(case, [(one, how)], known=known)
+                known = await outcome(one.evaluator.name) if outcome is not None else None
+                result = await self._scorer.local(one, case, how, known)
                 results.append(self._finish(one, how, case, result))
         return results
 

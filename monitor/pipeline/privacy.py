@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
-from monitor.model.case import Case
+from monitor.model.case import Case, changed
 from monitor.model.outcome import EvaluationResult, Score
 from monitor.pipeline.live_evaluation import LiveEvaluation, LocalOutcomes
 from monitor.pipeline.local_evaluation import LocalCase
@@ -71,9 +70,9 @@ class PrivacyFilter:
             if self._redactor is not None:
                 self._redactor.count(local.redacted)
             traffic, probability = case.traffic, case.probability  # as sorted since it was read
-            seen = replace(local.seen, traffic=traffic, probability=probability)
-            case = replace(local.masked, traffic=traffic, probability=probability)
+            seen = changed(local.seen, traffic=traffic, probability=probability)
+            case = changed(local.masked, traffic=traffic, probability=probability)
             scored = await evaluation.score_local(seen, outcome)
-            results = [replace(one, case=replace(case, attributes=one.case.attributes)) for one in scored]
+            results = [changed(one, case=changed(case, attributes=one.case.attributes)) for one in scored]
         scores = scores_of(results)
         return LocalScores(with_facts(case, scores), scores, results)

@@ -189,7 +189,8 @@ class Readers:
             ended = await self._evaluate(one, local, judging)
             if ended is not None:
                 self._in_flight.end_request(one, ended)
-            await anyio.lowlevel.checkpoint()  # a trace may hold hundreds
+            if not one.alone:
+                await anyio.lowlevel.checkpoint()  # a trace may hold hundreds
 
     async def _without_request(self, reading: Reading, outcome: TraceOutcome) -> TraceOutcome:
         """Deal with a trace in which no question was answered, or of which a part is missing."""
@@ -269,10 +270,13 @@ class Readers:
         chosen: Sequence[tuple[ConfiguredEvaluator, SamplingDecision]],
     ) -> None:
         """Deliver `results` of the local evaluators, and score the case with the chosen judged ones."""
-        async with anyio.create_task_group() as side_by_side:
-            if results:
-                side_by_side.start_soon(self._deliver, results)
-            await self._evaluation.score_judged(case, chosen)
+        if not chosen:
+            await self._deliver(results)
+        else:
+            async with anyio.create_task_group() as side_by_side:
+                if results:
+                    side_by_side.start_soon(self._deliver, results)
+                await self._evaluation.score_judged(case, chosen)
         self._in_flight.end_request(one, RequestOutcome.EVALUATED)
 
     async def _deliver(self, results: Sequence[EvaluationResult]) -> None:

@@ -29,7 +29,7 @@ from monitor.judge.pause import Pause
 from monitor.judge.provider import Loadable
 from monitor.judge.settings import JudgeSettings
 from monitor.judge.setup import place_of
-from monitor.model.case import Case
+from monitor.model.case import Case, changed
 from monitor.model.outcome import (
     Cost,
     EvaluationResult,
@@ -97,6 +97,8 @@ class Scorer:
         self._runtime = runtime or Runtime.standalone()
         self._slices = tuple(slices)
         self._scope = scope
+        nothing = Case(request_id="")
+        self._left = nothing, nothing
 
     async def score(
         self,
@@ -133,7 +135,7 @@ class Scorer:
 
         for one, how in everyone:
             if one.evaluator.cost == "local":
-                await keep(await self._local(one, case, how, known.get(one.evaluator.name)))
+                await keep(await self.local(one, case, how, known.get(one.evaluator.name)))
         with_scores = with_facts(case, scores_of(results.values()))
         judged = [(one, how) for one, how in everyone if one.evaluator.cost == "judge"]
         if not judged:
@@ -181,7 +183,7 @@ class Scorer:
             service=facts.value(case, "service.version"),
         )
         return EvaluationResult(
-            case=replace(case, attributes=facts.allowed(case, self._slices)),
+            case=self._leaving(case),
             evaluator=evaluator.name,
             version=version,
             outcome=outcome,
@@ -195,6 +197,12 @@ class Scorer:
             service_version=generation,
             selection=Selection(how.probability, how.target, how.inputs, how.shift),
         )
+
+    def _leaving(self, case: Case) -> Case:
+        """Return the case as it leaves the monitor. Its evaluations mostly end one right after the other."""
+        if self._left[0] is not case:
+            self._left = case, changed(case, attributes=facts.allowed(case, self._slices))
+        return self._left[1]
 
     def result_id(self, one: ConfiguredEvaluator, case: Case) -> str:
         """Return the id of the result of this evaluator on `case`."""
@@ -217,9 +225,10 @@ class Scorer:
         found = (groups.get((one.group, one.judge)) for one, _ in judged)
         return [group.judge() if group is not None else None for group in found]
 
-    async def _local(
+    async def local(
         self, one: ConfiguredEvaluator, case: Case, how: SamplingDecision, known: LocalOutcome | None
     ) -> EvaluationResult:
+        """Return the result of one local evaluator, which is run in a thread if its outcome is not `known`."""
         found = known
         if found is None:
             found = await anyio.to_thread.run_sync(evaluate_local, one.evaluator, case, self._runtime.clock)

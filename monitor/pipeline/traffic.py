@@ -17,7 +17,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from monitor.extraction import slices
-from monitor.model.case import Case, Reading, ReadingStatus, Traffic
+from monitor.model.case import Case, Reading, ReadingStatus, Traffic, changed
 from monitor.model.outcome import RateScope
 from monitor.pipeline.ledger import RequestOutcome
 from monitor.quantities import Duration, Rate
@@ -146,7 +146,9 @@ class TrafficRules:
             return RequestOutcome.SAMPLED_OUT
         if traffic is not Traffic.PRODUCTION:
             self._announce(case.app, traffic)
-        return replace(reading, case=replace(case, traffic=traffic, probability=case.probability * rate))
+        if traffic is case.traffic and rate == 1:
+            return reading
+        return replace(reading, case=changed(case, traffic=traffic, probability=case.probability * rate))
 
     def left_out_by(self, case: Case) -> str:
         """Return the option that made `sort` end the request, as written in the configuration."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from monitor.clock import Clock
-from monitor.model.case import ContextStatus, Reading, ReadingStatus
+from monitor.model.case import ContextStatus, Reading, ReadingStatus, changed
 from monitor.model.outcome import EvaluationResult, RateScope, Score, Skipped
 from monitor.model.request_log import EvaluatorDecision, RequestRecord, RequestStep
 from monitor.pipeline.ledger import RequestOutcome, TraceOutcome
@@ -98,7 +98,7 @@ class RequestNote:
         """Return the record as it stands now; with `outcome` it has ended."""
         decisions = tuple(EvaluatorDecision(evaluator=name, **facts) for name, facts in self._decisions.items())
         ended_at = self._clock.now() if outcome else 0.0
-        return replace(
+        return changed(
             self._opened, **self._facts, outcome=outcome, ended_at=ended_at, draw=self.draw or 0.0, decisions=decisions
         )
 

@@ -6,13 +6,12 @@ own, so that no rule has to select; the slices of what is live do as well (`slic
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
 from prometheus_client import Counter, Gauge, Histogram
 
 from monitor.clock import Clock, SystemClock
-from monitor.model.case import Traffic
+from monitor.model.case import Traffic, changed
 from monitor.model.external import ScoreSource
 from monitor.model.outcome import (
     DefectRule,
@@ -282,7 +281,7 @@ class ResultMetrics:
         lowest = self._known[result.evaluator].evaluator.scale.lowest
         series.score_weighted.inc(result.weight * (outcome.value - lowest))
         app = self._metrics.app(result.case.app)
-        result = replace(result, session_products=self._sessions.count(app, result))
+        result = changed(result, session_products=self._sessions.count(app, result))
         if self._slicing is not None:
             self._slicing.count(app, result)
         local = self._known[result.evaluator].evaluator.cost == "local"

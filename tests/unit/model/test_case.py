@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from monitor.model.case import Case, ContextStatus, Document, Message, Request
+from monitor.model.case import Case, ContextStatus, Document, Message, Request, changed
 
 
 def test_the_length_of_a_case_counts_each_of_its_texts_once():
@@ -101,3 +103,11 @@ def test_the_same_texts_give_the_same_id_and_others_another():
 def test_what_is_no_text_is_refused_by_name(given, said):
     with pytest.raises(TypeError, match=said):
         Case.from_texts(**{"query": "q", "response": "r", **given})
+
+
+def test_a_changed_case_has_the_new_values_and_all_others() -> None:
+    case = Case.from_texts("Is it so?", "Yes.", ["It is so."], app="shop")
+    assert changed(case, app="search", attributes={"tenant": "a"}) == replace(
+        case, app="search", attributes={"tenant": "a"}
+    )
+    assert (case.app, case.attributes) == ("shop", {})
