@@ -10,10 +10,11 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from monitor.alerts.policy import Severity
 from monitor.alerts.prometheus.promql import Rule
@@ -30,18 +31,42 @@ from monitor.telemetry.metrics import UNKNOWN_APP
 
 _FOLDER = "monitor.alerts.self_alerts"
 
+Sample: TypeAlias = tuple[Mapping[str, str], float]
+"""The labels of a series, and its present value."""
+
+
+class Increases:
+    """By how much counters have grown within the last `window` seconds, as it was seen at each call."""
+
+    def __init__(self, window: float) -> None:
+        self._window = window
+        self._seen: dict[str, deque[tuple[float, float]]] = {}
+
+    def of(self, name: str, value: float, now: float) -> float:
+        """Note the present value of the counter `name`, and return its increase. It began at 0."""
+        seen = self._seen.setdefault(name, deque([(now, 0.0)]))
+        seen.append((now, value))
+        while len(seen) > 1 and now - seen[1][0] >= self._window:
+            seen.popleft()
+        return value - seen[0][1]
+
 
 @dataclass(frozen=True, slots=True)
 class Observed:
     """What a condition can ask the process for at any time.
 
     `oldest_pending` gives the wall-clock second at which the oldest unfinished trace arrived, 0 for none. `pauses`
-    gives each evaluator that asks a judge, and why that judge is paused; empty where it is not.
+    gives each evaluator that asks a judge, and why that judge is paused; empty where it is not. The others give the
+    labels and values of `ragmonitor_workers_replaced_total`, `ragmonitor_database_failing` and
+    `ragmonitor_database_unwritten_records_total`.
     """
 
     clock: Clock
     oldest_pending: Callable[[], float] = lambda: 0.0
     pauses: Callable[[], Iterable[tuple[str, str]]] = tuple
+    replaced_workers: Callable[[], Iterable[Sample]] = tuple
+    failing_databases: Callable[[], Iterable[Sample]] = tuple
+    unwritten_records: Callable[[], Iterable[Sample]] = tuple
 
 
 class Condition(ABC):

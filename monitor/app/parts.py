@@ -58,7 +58,7 @@ from monitor.storage.sqlite import refuse_newer
 from monitor.storage.state_file import open_state
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.health import Health
-from monitor.telemetry.metrics import Metrics, total
+from monitor.telemetry.metrics import Metrics, samples, total
 
 _FORMATS: Final = {
     files.SPOOL: spool_table.FORMAT,
@@ -133,6 +133,8 @@ async def open_parts(config: Config, clock: Clock, plan: MemoryPlan, stack: Asyn
             retain=config.storage.spool_retention,
             erase=config.storage.texts == "none",
             waiting_at_most=plan.requests,
+            results_at_most=plan.cache("results"),
+            draws_at_most=plan.cache("draws"),
             clock=clock,
             metrics=metrics,
             events=runtime.events,
@@ -144,7 +146,16 @@ async def open_parts(config: Config, clock: Clock, plan: MemoryPlan, stack: Asyn
     arrived = _arrivals(config, runtime, listening)  # before anything is served that says whether all is ready
     judges = await _open_judges(config, runtime, listening, stack)
     statuses = _statuses(config, judges, runtime)
-    checks = SelfAlertChecks(Observed(clock, partial(total, metrics.oldest_pending), statuses.pauses))
+    checks = SelfAlertChecks(
+        Observed(
+            clock,
+            partial(total, metrics.oldest_pending),
+            statuses.pauses,
+            replaced_workers=partial(samples, metrics.workers_replaced),
+            failing_databases=partial(samples, metrics.database_failing),
+            unwritten_records=partial(samples, metrics.database_unwritten),
+        )
+    )
     history = HistorySink.in_folder(config.storage.path, config.storage)
     private = _private(config, runtime)
     runtime.events.also(Audit(config.storage.path, clock, runtime.events).on_event)

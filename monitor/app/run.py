@@ -88,6 +88,8 @@ async def run(
             beside.start_soon(canary.run)
             beside.start_soon(parts.followers.run)
             beside.start_soon(made.backfill.run, backfill_context(config, parts, made))
+            if made.severe is not None:
+                beside.start_soon(made.severe.run)
             if replay is not None:
                 beside.start_soon(replay)
             if trials is not None:
@@ -138,6 +140,7 @@ def _pipeline(config: Config, parts: Parts, made: ScoringParts, assembly: Assemb
         runtime=runtime,
         rate=config.sampling.traces,
         in_hand_limit=parts.memory.in_hand,
+        arrivals_at_most=parts.memory.cache("arrivals"),
         traffic=TrafficRules(config.traffic, config.sampling.salt, runtime),
         alerts=parts.checks,
         recorder=parts.recorder,

@@ -41,12 +41,13 @@ class ScoringParts:
     processor: FeedbackProcessor
     backfill: Backfill
     slicing: SliceMetrics
+    severe: SevereCases | None
 
 
 def build_scoring(config: Config, parts: Parts) -> ScoringParts:
     """Build what makes results."""
     running, runtime = parts.running, parts.running.runtime
-    agreement = Agreement(runtime.metrics)
+    agreement = Agreement(runtime.metrics, parts.memory.cache("cases") // 2)
     slicing = SliceMetrics(config.slices, runtime.metrics, runtime.clock)
     counting = ResultMetrics(runtime.metrics, slicing, running.generations, SessionMemory(runtime.clock), runtime.clock)
     no_texts = config.storage.texts == "none"  # then no case is kept for later, either
@@ -86,7 +87,13 @@ def build_scoring(config: Config, parts: Parts) -> ScoringParts:
         severe=severe,
     )
     return ScoringParts(
-        evaluation=evaluation, queue=queue, publisher=publisher, processor=processor, backfill=backfill, slicing=slicing
+        evaluation=evaluation,
+        queue=queue,
+        publisher=publisher,
+        processor=processor,
+        backfill=backfill,
+        slicing=slicing,
+        severe=severe,
     )
 
 
@@ -170,6 +177,7 @@ def _processor(
         late_after=config.traffic.late_after,
         slices=config.slices,
         severe=severe,
+        known_at_most=parts.memory.cache("cases") // 2,
     )
 
 

@@ -52,12 +52,18 @@ SHARES: Final[dict[str, Share]] = {
     "in hand": Share(
         5, 2, "complete traces and rows until their last evaluation, with the cases in front of the judge"
     ),
-    "closed traces": Share(1, 1, "which spans recently closed traces had"),
-    "caches": Share(
-        1, 1, "senders, decoded resources, delivered results, first draws: bounded by number or 8 MiB each"
-    ),
+    "closed traces": Share(1, 1, "ids of recently closed traces, and which spans they had"),
+    "caches": Share(1, 1, "what is remembered of past requests, see below"),
 }
 """Every part that grows with what others send."""
+
+CACHES: Final[dict[str, int]] = {
+    "results": 2,  # ids of delivered results
+    "draws": 3,  # the first probability of each case
+    "arrivals": 4,  # ids of rows, and of traces that were not kept
+    "cases": 5,  # requests without their texts, users' votes, results to compare these with
+}
+"""Parts of the caches in sixteenths; senders and decoded resources have the rest, and at most 4 MiB each."""
 
 
 class MemoryPlan(NamedTuple):
@@ -68,6 +74,11 @@ class MemoryPlan(NamedTuple):
     open_traces: int
     in_hand: int
     closed_traces: int
+    caches: int
+
+    def cache(self, name: str) -> int:
+        """Return the bytes of one of the `CACHES`."""
+        return self.caches * CACHES[name] // _PARTS
 
 
 def plan(config: Config, machine: Path = Path("/")) -> MemoryPlan:
@@ -89,7 +100,7 @@ def plan(config: Config, machine: Path = Path("/")) -> MemoryPlan:
     if named or sum(chosen.values()) > limit:
         sizes = ", ".join(f"{name} {format_size(size)}" for name, size in chosen.items() if not named or name in named)
         raise ConfigError(f"limits.memory: {format_size(limit)} is less than {sizes}: raise it, or leave these to it")
-    return MemoryPlan(limit, shares["requests"], shares["open traces"], shares["in hand"], shares["closed traces"])
+    return MemoryPlan(limit, *(shares[name] for name in SHARES))
 
 
 def within(config: Config, memory: MemoryPlan) -> Config:

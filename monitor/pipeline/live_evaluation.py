@@ -131,6 +131,10 @@ class LiveEvaluation:
                 results.append(self._finish(one, how, case, result))
         return results
 
+    async def ready(self) -> None:
+        """Wait while results cannot be published."""
+        await self._publisher.ready()
+
     async def deliver(self, results: Sequence[EvaluationResult]) -> None:
         """Publish `results`; return when the history has them."""
         await self._publisher.all(results)

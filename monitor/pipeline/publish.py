@@ -5,18 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+import anyio
+
+from monitor.errors import InvalidData, MonitorError
 from monitor.model.outcome import EvaluationResult
 from monitor.stages import Deliver, Runtime
 from monitor.storage.spool import Spool
 from monitor.telemetry.events import Event
 
 _LISTENERS: Final = "listeners"
+_STORAGE: Final = "storage"
+_HISTORY: Final = "history"
+_FIRST_PAUSE: Final = 0.5
+_LAST_PAUSE: Final = 2.0
+"""Seconds between two attempts to write the history: it is taken up soon after the disk works again."""
 
 
 class Publisher:
     """Publishes results to `sinks`, the history first; their failures are counted under their names.
 
-    These are the sinks that take a result at once. All others follow the history, see `followers`.
+    These are the sinks that take a result at once. All others follow the history, see `followers`. While the history
+    (`storage`) cannot be written its results wait, with those who publish them: what they came with is not
+    acknowledged, and receivers refuse once too much is in hand.
 
     `delivered` remembers across restarts which results were published; None: nothing does. `listeners` get a result
     before the sinks, since a slow disk must not hold up an alert: they compute and return at once, and one that fails
@@ -37,6 +47,11 @@ class Publisher:
         self._events = runtime.events
         self._tracer = runtime.tracer
         self._failures = {name: runtime.metrics.sink_failures.labels(name) for name in (_LISTENERS, *sinks)}
+        self._failing = runtime.metrics.database_failing.labels(_HISTORY)
+        self._unwritten = runtime.metrics.database_unwritten.labels(_HISTORY)
+        self._works: anyio.Event | None = None  # set when the history, which could not be written, can be again
+        self._trying = anyio.Lock()
+        self._pause = _FIRST_PAUSE
 
     def has(self, result: str) -> bool:
         """Return whether the result with this id was published."""
@@ -52,7 +67,7 @@ class Publisher:
         await self.all([result])
 
     async def all(self, results: Sequence[EvaluationResult]) -> None:
-        """Publish results. Returns when every sink has them, or has failed to take them, which is counted."""
+        """Publish results. Returns when the history has them, and every other sink has them or failed."""
         for result in results:
             for listener in self._listeners:
                 try:
@@ -64,13 +79,54 @@ class Publisher:
         for name, deliver in self._sinks.items():
             try:
                 with self._tracer.part(f"deliver to {name}"):
-                    await deliver(results)
+                    await (self._store(deliver, results) if name == _STORAGE else deliver(results))
             except Exception as error:  # noqa: BLE001 - a sink that fails must not stop the others; it is counted
                 self._failed(name, error, len(results))
         self.remember(one.id for one in results)
 
+    async def ready(self) -> None:
+        """Wait while the history cannot be written: what would be read now could not be published."""
+        while self._works is not None:
+            await self._works.wait()
+
+    async def _store(self, deliver: Deliver, results: Sequence[EvaluationResult]) -> None:
+        """Give results to the history, again and again while it cannot be written.
+
+        One caller at a time tries then; the others follow when it has succeeded. Raises what another attempt would not
+        change.
+        """
+        while self._works is not None or not await self._stored(deliver, results):
+            async with self._trying:
+                if self._works is None:
+                    continue
+                await anyio.sleep(self._pause)
+                self._pause = min(2 * self._pause, _LAST_PAUSE)
+                if await self._stored(deliver, results):
+                    return
+
+    async def _stored(self, deliver: Deliver, results: Sequence[EvaluationResult]) -> bool:
+        try:
+            await deliver(results)
+        except InvalidData:
+            raise
+        except MonitorError as error:
+            if self._works is None:
+                self._works = anyio.Event()
+                self._failing.set(1)
+                message = "the history cannot be written; results wait, and what they came with is not acknowledged"
+                self._events.error(Event.SINK_FAILED, message, sink=_STORAGE, error=str(error))
+            return False
+        if self._works is not None:
+            self._works.set()
+            self._works, self._pause = None, _FIRST_PAUSE
+            self._failing.set(0)
+            self._events.info(Event.SINK_RECOVERED, "the history can be written again", sink=_STORAGE)
+        return True
+
     def _failed(self, name: str, error: Exception, results: int = 1) -> None:
         self._failures[name].inc(results)
+        if name == _STORAGE:
+            self._unwritten.inc(results)
         self._events.error(
             Event.SINK_FAILED, "a sink did not take results", sink=name, error=f"{type(error).__name__}: {error}"
         )

@@ -147,6 +147,7 @@ class Readers:
         """Read traces and rows one after the other until cancelled; their evaluations run in parallel."""
         async with anyio.create_task_group() as judging:
             while True:
+                await self._evaluation.ready()  # else evaluations would wait for the judge in vain
                 complete = await self._in_flight.begin_next()
                 work = self._tracer.begin("case")
                 with work:

@@ -51,6 +51,7 @@ class Pipeline:
         closed_limit: maximum closed traces and rows waiting to be read; above it receivers refuse.
         in_hand_limit: maximum memory of complete traces and rows that have not ended, in bytes; above it receivers
             refuse.
+        arrivals_at_most: maximum memory of the ids of what arrived, in bytes.
         drain: seconds that requests in flight may take to finish on shutdown.
         alerts: count received traces.
         recorder: writes the request log; None where that is off.
@@ -74,6 +75,7 @@ class Pipeline:
         traffic: TrafficRules,
         closed_limit: int = 5_000,
         in_hand_limit: int = 128 * 1024**2,
+        arrivals_at_most: int = 8 * 1024**2,
         drain: float = 6.0,
         alerts: SelfAlertChecks | None = None,
         recorder: Recorder | None = None,
@@ -112,8 +114,16 @@ class Pipeline:
             processor=processor,
             ledger=self._ledger,
             runtime=runtime,
+            seen_at_most=arrivals_at_most // 2,
         )
-        rows = RowIngest(rate=rate, spool=spool, in_flight=self._in_flight, ledger=self._ledger, runtime=runtime)
+        rows = RowIngest(
+            rate=rate,
+            spool=spool,
+            in_flight=self._in_flight,
+            ledger=self._ledger,
+            runtime=runtime,
+            seen_at_most=arrivals_at_most // 2,
+        )
         self._ingest = Ingest(
             spans,
             rows,

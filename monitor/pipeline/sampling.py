@@ -15,14 +15,13 @@ from monitor.model.outcome import EvaluationResult, Score, result_id
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.introspection import request_notes
 from monitor.pipeline.local_evaluation import skip_reason
-from monitor.pipeline.recent_ids import RecentIds
 from monitor.pipeline.scoring import Scorer, scores_of
 from monitor.pipeline.traffic import Quota
 from monitor.stages import PastResult, Runtime, SamplingDecision
 from monitor.stages.replica_share import ReplicaShare
 from monitor.statistics import consistent_sampling
 from monitor.statistics.limits import TokenBucket
-from monitor.storage.spool.memory import FirstDraws
+from monitor.storage.spool.memory import FirstDraws, RecentIds
 from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
 
 ALL_OTHERS: Final = "*"
@@ -95,7 +94,7 @@ class Quotas:
         return self._quotas.get(app or UNKNOWN_APP, self._quotas.get(ALL_OTHERS))
 
 
-_TAUGHT = 50_000  # results already learned from: far more than are ever replayed
+_TAUGHT = 1024**2  # bytes for ids of results already learned from: far more than are ever replayed
 
 
 class CaseSampler:

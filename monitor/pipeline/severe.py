@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
+import anyio
 import anyio.to_thread
 
 from monitor.alerts.policy import AlertPolicy
@@ -18,10 +21,13 @@ from monitor.model.severe import SecondJudgement, SevereCall, SevereCase, Severe
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.scoring import EVERY, Scorer
 from monitor.stages import Judge, Runtime
-from monitor.storage.severe_cases import SevereCaseFile
+from monitor.storage.severe_cases import MOST, SevereCaseFile
 from monitor.telemetry.events import Event
 
 _CALLS = frozenset(SevereCall)
+_DATABASE: Final = "severe_cases"
+_WRITE_AGAIN: Final = 1.0
+"""Seconds between two attempts to write what could not be written."""
 
 
 class SevereCases:
@@ -55,6 +61,11 @@ class SevereCases:
         self._log = log
         self._file = file
         self._runtime = runtime
+        self._unwritten: deque[Callable[[SevereCaseFile], None]] = deque()
+        self._writes = anyio.Lock()
+        self._failing = False
+        self._failing_gauge = runtime.metrics.database_failing.labels(_DATABASE)
+        self._lost = runtime.metrics.database_unwritten.labels(_DATABASE)
 
     def prepare(self, app: str) -> None:
         """Create the series of an app at 0: the first confirmed case must be an increase."""
@@ -127,13 +138,43 @@ class SevereCases:
         posted = score.score_source is ScoreSource.FEEDBACK and score.value is None
         return posted and score.evaluator in self._rules and score.label in _CALLS
 
-    async def _kept(self, write: Callable[[SevereCaseFile], None]) -> None:
-        """Write to the file in a thread. What cannot be written is known until the process ends, and logged."""
-        assert self._file is not None  # noqa: S101 - the caller has looked
+    async def run(self) -> None:
+        """Write again what could not be written, until cancelled; then once more."""
         try:
-            await anyio.to_thread.run_sync(write, self._file)
-        except MonitorError as error:
-            self._runtime.events.error(Event.SINK_FAILED, "a severe case could not be written", error=str(error))
+            while True:
+                await anyio.sleep(_WRITE_AGAIN)
+                await self._write()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._write()
+            self._lost.inc(len(self._unwritten))
+
+    async def _kept(self, write: Callable[[SevereCaseFile], None]) -> None:
+        """Write to the file. What cannot be written now is written later, in order; in memory it is known meanwhile."""
+        if len(self._unwritten) >= MOST:
+            self._unwritten.popleft()
+            self._lost.inc()
+        self._unwritten.append(write)
+        if not self._failing:
+            await self._write()
+
+    async def _write(self) -> None:
+        if self._file is None:
+            return
+        async with self._writes:
+            while self._unwritten:
+                try:
+                    await anyio.to_thread.run_sync(self._unwritten[0], self._file)
+                except MonitorError as error:
+                    if not self._failing:
+                        message = "severe cases cannot be written; they are written later"
+                        self._runtime.events.error(Event.SINK_FAILED, message, error=str(error))
+                    self._failing = True
+                    self._failing_gauge.set(1)
+                    return
+                self._unwritten.popleft()
+            self._failing = False
+            self._failing_gauge.set(0)
 
 
 class _Again:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
 from pydantic import PrivateAttr
 
-from monitor.errors import ConfigError
+from monitor.errors import ConfigError, InvalidData, MonitorError
 from monitor.model.outcome import EvaluationResult
 from monitor.model.service_version import SeenVersion
 from monitor.stages import Deliver, PastResult, Runtime, Sink
@@ -26,6 +26,7 @@ from monitor.storage.history.writer import TIDY_EVERY, Writer
 from monitor.storage.sqlite import DamagedFile
 
 T = TypeVar("T")
+_Delivery: TypeAlias = tuple[Sequence[EvaluationResult], asyncio.Future[None]]
 
 _AT_ONCE = 100  # past results between which other tasks have their turn
 _WRITTEN_AT_ONCE = 1_024
@@ -55,13 +56,15 @@ class HistorySink(Sink, HistoryOptions):
 
     @asynccontextmanager
     async def open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
-        """Open the file. Raises `ConfigError` for an unusable path; delivering raises `MonitorError` on failure.
+        """Open the file. Raises `ConfigError` for an unusable path.
 
-        A delivered result survives a crash of the process; a power cut may lose the last seconds.
+        Delivering raises `MonitorError` where the file cannot be written now; `InvalidData`, or any other exception,
+        where results can never be. A delivered result survives a crash of the process; a power cut may lose the last
+        seconds.
         """
         writer = self._writer = Writer(self._file(), self, runtime)
         loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, thread_name_prefix="history")
-        waiting: list[tuple[Sequence[EvaluationResult], asyncio.Future[None]]] = []
+        waiting: list[_Delivery] = []
         wake, closing = asyncio.Event(), False
 
         async def deliver(results: Sequence[EvaluationResult]) -> None:
@@ -70,28 +73,15 @@ class HistorySink(Sink, HistoryOptions):
             wake.set()
             await done
 
-        async def write_waiting() -> None:
-            """Write what waits in one transaction; without anything to write, tidy up."""
-            taken = _taken(waiting)
-            error: Exception | None = None
-            try:
-                await loop.run_in_executor(thread, writer.write, [one for results, _ in taken for one in results])
-            except Exception as raised:  # noqa: BLE001 - raised in the callers that wait for these results
-                error = raised
-            for _, done in taken:
-                if done.cancelled():
-                    continue
-                if error is not None:
-                    done.set_exception(error)
-                else:
-                    done.set_result(None)
+        def write(results: list[EvaluationResult]) -> Awaitable[None]:
+            return loop.run_in_executor(thread, writer.write, results)
 
         async def work() -> None:
             while not (closing and not waiting):
                 with anyio.move_on_after(_until_next(waiting)):
                     await wake.wait()
                 wake.clear()
-                await write_waiting()
+                await _write_together(_taken(waiting), write)
                 await asyncio.sleep(0.0 if closing else _WRITES_APART)
 
         try:
@@ -193,12 +183,33 @@ def _until_next(waiting: Sequence[object]) -> float:
     return 0.0 if waiting else TIDY_EVERY
 
 
-def _taken(
-    waiting: list[tuple[Sequence[EvaluationResult], asyncio.Future[None]]],
-) -> list[tuple[Sequence[EvaluationResult], asyncio.Future[None]]]:
+def _taken(waiting: list[_Delivery]) -> list[_Delivery]:
     """Take what is written together: whole batches, until they hold enough."""
     taken, number = [], 0
     while waiting and number < _WRITTEN_AT_ONCE:
         taken.append(waiting.pop(0))
         number += len(taken[-1][0])
     return taken
+
+
+async def _write_together(
+    taken: Sequence[_Delivery], write: Callable[[list[EvaluationResult]], Awaitable[None]]
+) -> None:
+    """Write `taken` in one transaction; without anything to write, tidy up."""
+    error: Exception | None = None
+    try:
+        await write([one for results, _ in taken for one in results])
+    except Exception as raised:  # noqa: BLE001 - raised in the callers that wait for these results
+        error = raised
+    later = isinstance(error, MonitorError) and not isinstance(error, InvalidData)
+    if error is not None and not later and len(taken) > 1:
+        for one in taken:  # one that can never be written spoils no other
+            await _write_together([one], write)
+        return
+    for _, done in taken:
+        if done.cancelled():
+            continue
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(None)

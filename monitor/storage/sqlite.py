@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from monitor.clock import Clock
-from monitor.errors import ConfigError, MonitorError
+from monitor.errors import ConfigError, InvalidData, MonitorError
 from monitor.storage import damage
 from monitor.storage.checks import (
     BackgroundCheck,
@@ -42,6 +42,8 @@ _CHECK_EVERY: Final = 86_400.0
 _SUSPECT_EVERY: Final = 60.0
 _REPAIR_EVERY: Final = 30.0
 """Seconds between two attempts at a repair that the disk refuses: each copies rows for up to ten seconds."""
+_NEVER: Final = (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.InterfaceError)
+"""Errors of what is written, not of the file or the disk: another attempt would end in the same way."""
 _VERSIONS: Final = 10_000
 """No format has a number as high: such a one is damage, not a newer version."""
 
@@ -191,7 +193,10 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection in a write transaction: all of it is done, or nothing. Raises as `reading` does."""
+        """Yield the connection in a write transaction: all of it is done, or nothing.
+
+        Raises as `reading` does; `InvalidData` where what is written is at fault, so that it can never be.
+        """
         with self._using("written") as db:
             db.execute("BEGIN IMMEDIATE")
             try:
@@ -243,6 +248,8 @@ class Database:
                 yield db
             except (sqlite3.Error, Damaged) as error:
                 self._close()
+                if isinstance(error, _NEVER):
+                    raise InvalidData(f"{self._name} {self._path} cannot take this: {error}") from error
                 if not is_damage(error):
                     raise MonitorError(f"{self._name} {self._path} cannot be {how}: {error}") from error
                 self._repair(error)

@@ -73,6 +73,7 @@ class _StateDatabase(KeptState):
         self._followed: dict[str, Callable[[], StateValue]] = {}
         self._written: dict[str, bytes] = {}
         self._failing = False
+        self._failing_gauge = metrics.database_failing.labels("state")
 
     async def open(self) -> None:
         """Read what the previous process kept. Raises `ConfigError`."""
@@ -116,6 +117,7 @@ class _StateDatabase(KeptState):
         self._written.update(changed)
         if self._failing:
             self._failing = False
+            self._failing_gauge.set(0)
             self._events.info(Event.STATE_RECOVERED, "what is spent of budgets is kept on the disk again")
 
     def close(self) -> None:
@@ -125,6 +127,7 @@ class _StateDatabase(KeptState):
     def _failed(self, error: MonitorError) -> None:
         if not self._failing:
             self._failing = True
+            self._failing_gauge.set(1)
             message = "what is spent of budgets cannot be kept on the disk; it is kept in memory and tried again"
             self._events.error(Event.STATE_FAILED, message, error=str(error))
 

@@ -81,6 +81,7 @@ class Event(StrEnum):
     ALERT_RESOLVED = "alert_resolved"
     NOTIFICATION_FAILED = "notification_failed"
     REQUEST_LOG_FAILED = "request_log_failed"
+    REQUEST_LOG_RECOVERED = "request_log_recovered"
     TELEMETRY_FAILED = "telemetry_failed"
     TELEMETRY_BACK = "telemetry_back"
 

@@ -300,7 +300,8 @@ class Series:
     sink_failures = counter(
         "ragmonitor_sink_failures",
         "Failed deliveries. A sink that follows the history gets the results again; for `storage` (the history),"
-        " sinks `history` and `listeners` it counts the results that were lost to them.",
+        " sinks `history` and `listeners` it counts the results that were lost to them. Results wait while the history"
+        " cannot be written (`ragmonitor_database_failing`).",
         ("sink",),
     )
     sink_results = counter(
@@ -573,8 +574,8 @@ class Series:
     # The request log.
     request_log_records = counter(
         "ragmonitor_request_log_records",
-        "Records for the request log (`rag-monitor why`): kept; dropped, because too many were waiting; failed,"
-        " because the disk did not accept them. No series if `storage.request_log` is 0.",
+        "Records for the request log (`rag-monitor why`): kept; dropped, because too many were waiting for the disk;"
+        " failed, because they could not be written before the process ended. No series if `storage.request_log` is 0.",
         ("outcome",),
     )
 
@@ -757,6 +758,16 @@ class Series:
         "ragmonitor_database_rows",
         "Rows of damaged databases, by outcome: saved, lost (at least).",
         ("database", "outcome"),
+    )
+    database_failing = gauge(
+        "ragmonitor_database_failing",
+        "1 while a database cannot be written: what it is to keep waits in memory and is tried again. Else 0.",
+        ("database",),
+    )
+    database_unwritten = counter(
+        "ragmonitor_database_unwritten_records",
+        "Records that were given up because a database could not be written: no more could wait, or the process ended.",
+        ("database",),
     )
     telemetry_items = counter(
         "ragmonitor_telemetry_items",

@@ -88,7 +88,7 @@ class KeptDraws(FirstDraws):
     """First draws in memory only, and all that were kept, in order: probability and target by key."""
 
     def __init__(self) -> None:
-        super().__init__(lambda: None)
+        super().__init__(lambda: None, 1024**2)
         self.kept: dict[str, tuple[float, float]] = {}
 
     def keep_draw(self, key: str, probability: float, target: float) -> None:

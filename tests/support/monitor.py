@@ -8,6 +8,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -95,6 +96,15 @@ class MonitorProcess:
                 return answer.status
         except urllib.error.HTTPError as error:
             return error.code
+
+    def children(self) -> list[int]:
+        """The processes that it has started and that have not ended: its workers."""
+        assert self.process is not None
+        found: list[int] = []
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():  # each thread has those that it has started
+            with suppress(OSError):  # one that has ended
+                found += map(int, (task / "children").read_text().split())
+        return found
 
     def resident(self, key: str = "VmRSS") -> int:
         """Bytes of its resident memory; with `VmHWM` the highest number so far."""

@@ -78,7 +78,7 @@ class At:
 
 
 @asynccontextmanager
-async def pipeline(tmp_path, evaluators=None, *, made=At, closed_limit=5_000, **settings):
+async def pipeline(tmp_path, evaluators=None, *, made=At, sink="test", closed_limit=5_000, **settings):
     """A pipeline with a spool of its own, by default with one judged evaluator that scores every request."""
     lent = runtime(SystemClock())
     at = made(lent)
@@ -90,7 +90,7 @@ async def pipeline(tmp_path, evaluators=None, *, made=At, closed_limit=5_000, **
         evaluation = live(
             evaluators,
             judges={"": FakeJudge(gate=at.gate)},
-            sinks={"test": at.deliver},
+            sinks={sink: at.deliver},
             lent=lent,
         )
         whole = Pipeline(

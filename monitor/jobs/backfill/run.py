@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -86,13 +87,16 @@ class Missing:
         self._runtime = runtime
         self._waiting: deque[Item] = deque()
         self._held = 0
-        self._said = False
+        self._failing = False
+        self._failing_gauge = runtime.metrics.database_failing.labels("backfill")
+        self._lost = runtime.metrics.database_unwritten.labels("backfill")
 
     def miss(self, case: Case, result: EvaluationResult) -> None:
         """Add an evaluation of `case` that was due and failed, with the result `judged`. Never waits, never raises."""
         size = case.text_length
         if self._held + size > _HELD_AT_MOST:
             self._series.missed([BackfillGroup(case.app, result.evaluator, BackfillOrigin.MISSED)], "dropped")
+            self._lost.inc()
             return
         self._held += size
         drawn = result.selection or Selection(1.0, 1.0)
@@ -108,7 +112,7 @@ class Missing:
         )
 
     async def run(self) -> None:
-        """Write until cancelled, then write the rest."""
+        """Write until cancelled, then write the rest. What cannot be written is tried again, in the same pace."""
         try:
             while True:
                 await anyio.sleep(_WRITE_EVERY)
@@ -116,22 +120,29 @@ class Missing:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._write()
+            self._series.missed(
+                [BackfillGroup(one.case.app, one.evaluator, one.origin) for one in self._waiting], "dropped"
+            )
+            self._lost.inc(len(self._waiting))
 
     async def _write(self) -> None:
         while self._waiting:
-            batch = [self._waiting.popleft() for _ in range(min(_ITEMS_AT_ONCE, len(self._waiting)))]
-            self._held -= sum(one.case.text_length for one in batch)
+            batch = list(islice(self._waiting, _ITEMS_AT_ONCE))
             groups = [BackfillGroup(one.case.app, one.evaluator, one.origin) for one in batch]
             now = self._runtime.clock.now()
             try:
                 dropped, displaced = await anyio.to_thread.run_sync(self._store.miss, batch, now)
             except MonitorError as error:
-                self._series.missed(groups, "dropped")
-                if not self._said:
-                    self._said = True
-                    self._runtime.events.error(Event.BACKFILL_FAILED, f"missed evaluations are lost: {error}")
-                continue
-            self._said = False
+                if not self._failing:
+                    message = f"missed evaluations cannot be written, and wait: {error}"
+                    self._runtime.events.error(Event.BACKFILL_FAILED, message)
+                self._failing = True
+                self._failing_gauge.set(1)
+                return
+            self._failing = False
+            self._failing_gauge.set(0)
+            for _ in batch:
+                self._held -= self._waiting.popleft().case.text_length
             kept = Counter(groups)
             kept.subtract(dropped)
             self._series.missed(kept.elements(), "kept")

@@ -9,6 +9,9 @@ from typing import NamedTuple
 from monitor.model.span import Part
 
 _FINGERPRINT = 8
+_ENTRY = 256
+"""What a closed trace takes beside its fingerprints, in bytes; ids get half of the memory."""
+_LEAST = 1_000
 _FINGERPRINTS_AT_MOST = 512
 """Of larger traces it is not remembered which parts they had: a repeated one counts as late instead of duplicate."""
 
@@ -20,12 +23,12 @@ class _Remembered(NamedTuple):
 
 
 class ClosedTraces:
-    """The ids of recently closed traces: at most `count`, each for `seconds`; of which spans in at most `max_bytes`."""
+    """The ids of recently closed traces, with which spans they had: at most `count`, for `seconds`, in `max_bytes`."""
 
     def __init__(self, count: int, seconds: float, max_bytes: int) -> None:
-        self._count = count
+        self._count = min(count, max(max_bytes // 2 // _ENTRY, _LEAST))
         self._seconds = seconds
-        self._max_bytes = max_bytes
+        self._max_bytes = max_bytes // 2
         self._known: OrderedDict[bytes, _Remembered] = OrderedDict()
         self._with_spans: deque[tuple[bytes, int]] = deque()
         self._bytes = 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from monitor.clock import Clock
 from monitor.errors import MonitorError
@@ -15,54 +15,57 @@ from monitor.model.case import RESPONSE_ID, Case, Request, Traffic
 from monitor.model.external import ExternalScore, ScoreSource, is_vote
 from monitor.model.outcome import EvaluationResult, Score
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.storage.spool.memory import RecentIds, RecentPairs
 from monitor.telemetry.metrics import Metrics
 
-T = TypeVar("T")
+CASES_BYTES: Final = 16 * 1024**2
+"""What is remembered of requests takes so many bytes, unless the memory limit says otherwise."""
 
-REMEMBERED: Final = 50_000
-"""Requests of which it is remembered how their users, or our evaluators, judged them; the newest."""
-
-_HOUR: Final = 3600.0
-_KNOWN: Final = 10_000  # cases that are remembered without their texts
+_CASE: Final = 500  # what a case takes without any text, in bytes
 _OVERHEAD: Final = 2_048  # what a case takes beside its texts, in bytes
 
 
-@dataclass(slots=True)
-class Vote:
-    """A user's feedback on a request; the first counts. `counted` are the evaluators it was compared with."""
-
-    down: bool
-    counted: set[str] = field(default_factory=set)
-
-
 class Agreement:
-    """Counts, once per request and own evaluator, whether it agrees with the user."""
+    """Counts, once per request and own evaluator, whether it agrees with the user.
 
-    def __init__(self, metrics: Metrics) -> None:
+    `max_bytes` bounds the memory of votes and results: the newest are remembered.
+    """
+
+    def __init__(self, metrics: Metrics, max_bytes: int = CASES_BYTES // 2) -> None:
         self._metrics = metrics
-        self._votes: OrderedDict[str, Vote] = OrderedDict()
-        self._own_results: OrderedDict[str, dict[str, bool]] = OrderedDict()
+        self._votes = RecentPairs(max_bytes // 4)
+        self._results = RecentIds(max_bytes // 2)
+        self._counted = RecentIds(max_bytes // 4)
+        self._evaluators: set[str] = set()
 
-    def vote_on(self, request_id: str) -> Vote | None:
-        """Return the user's vote on the request; None if there is none, or it is no longer remembered."""
-        return self._votes.get(request_id)
+    def disliked(self, request_id: str) -> bool | None:
+        """Return whether the user dislikes the answer; None if there is no vote, or it is no longer remembered."""
+        vote = self._votes.get(request_id)
+        return None if vote is None else bool(vote[0])
 
     def voted(self, request_id: str, app: str, *, down: bool, earlier: Mapping[str, bool]) -> None:
-        """Note a user's vote. `earlier`: by own evaluator, whether the history has a defect for this request."""
-        if request_id in self._votes:
+        """Note a user's vote, the first on a request.
+
+        `earlier`: by own evaluator, whether the history has a defect for this request.
+        """
+        if self._votes.get(request_id) is not None:
             return
-        vote = self._votes[request_id] = Vote(down)
-        _bound(self._votes)
-        for evaluator, defect in {**earlier, **self._own_results.get(request_id, {})}.items():
-            self._count(vote, app, evaluator, defect=defect)
+        self._votes.put(request_id, down, 0.0)
+        known = dict(earlier)
+        for evaluator in self._evaluators:
+            for defect in (False, True):
+                if _result_key(request_id, evaluator, defect=defect) in self._results:
+                    known[evaluator] = defect
+        for evaluator, defect in known.items():
+            self._count(request_id, app, evaluator, defect=defect, down=down)
 
     def evaluated(self, request_id: str, app: str, evaluator: str, *, defect: bool) -> None:
         """Note the result of an own evaluator."""
-        self._own_results.setdefault(request_id, {})[evaluator] = defect
-        _bound(self._own_results)
-        vote = self._votes.get(request_id)
-        if vote is not None:
-            self._count(vote, app, evaluator, defect=defect)
+        self._evaluators.add(evaluator)
+        self._results.first(_result_key(request_id, evaluator, defect=defect))
+        down = self.disliked(request_id)
+        if down is not None:
+            self._count(request_id, app, evaluator, defect=defect, down=down)
 
     def on_result(self, result: EvaluationResult) -> None:
         """Process a published result: own scores of production traffic count."""
@@ -74,36 +77,67 @@ class Agreement:
         ):
             self.evaluated(case.request_id, case.app, result.evaluator, defect=result.defect)
 
-    def _count(self, vote: Vote, app: str, evaluator: str, *, defect: bool) -> None:
-        if evaluator in vote.counted:
+    def _count(self, request_id: str, app: str, evaluator: str, *, defect: bool, down: bool) -> None:
+        if not self._counted.first(f"{request_id}\0{evaluator}"):
             return
-        vote.counted.add(evaluator)
         label = self._metrics.app(app)
         for judge in ("defect", "passed"):
             for user in ("down", "up"):
                 series = self._metrics.feedback_agreement.labels(label, evaluator, judge, user)
-                series.inc(judge == ("defect" if defect else "passed") and user == ("down" if vote.down else "up"))
+                series.inc(judge == ("defect" if defect else "passed") and user == ("down" if down else "up"))
+
+
+def _result_key(request_id: str, evaluator: str, *, defect: bool) -> str:
+    return f"{request_id}\0{evaluator}\0{defect}"
+
+
+class _Known(NamedTuple):
+    case: Case
+    answer: str
+    spans: tuple[str, ...]
+    size: int
 
 
 class RecentCases:
-    """The newest cases, without their texts, to find the case of a score that arrives later."""
+    """The newest cases, without their texts, to find the case of a score that arrives later; at most `max_bytes`."""
 
-    def __init__(self) -> None:
-        self._cases: OrderedDict[str, Case] = OrderedDict()
-        self._answers: OrderedDict[str, str] = OrderedDict()
-        self._within: OrderedDict[str, str] = OrderedDict()  # by trace and span, where a trace holds several
+    def __init__(self, max_bytes: int = CASES_BYTES // 2) -> None:
+        self._max_bytes = max_bytes
+        self._cases: OrderedDict[str, _Known] = OrderedDict()
+        self._answers: dict[str, str] = {}
+        self._within: dict[str, str] = {}  # by trace and span, where a trace holds several
+        self.size = 0
+        """Bytes of what is remembered."""
 
     def add(self, case: Case, attributes: Mapping[str, str], response_id: str) -> None:
-        """Remember `case` with no more than `attributes`; `response_id` is the provider's id of its answer."""
-        self._cases[case.request_id] = without_texts(replace(case, attributes=attributes))
-        _bound(self._cases, _KNOWN)
+        """Remember `case` with no more than `attributes`; `response_id` is the provider's id of its answer.
+
+        One that would take more than a 64th of the memory is not remembered.
+        """
+        self._remove(case.request_id)
+        bare = without_texts(replace(case, attributes=attributes))
+        several = case.request_id != case.trace_id
+        spans = tuple(f"{case.trace_id} {span_id}" for span_id in {case.span_id, ""}) if several else ()
+        size = _CASE + _bytes_of(bare) + 2 * _text_bytes(response_id, *spans)
+        if size * 64 > self._max_bytes:
+            return
+        self._cases[case.request_id] = _Known(bare, response_id, spans, size)
+        self.size += size
         if response_id:
             self._answers[response_id] = case.request_id
-            _bound(self._answers, _KNOWN)
-        if case.request_id != case.trace_id:
-            for span_id in {case.span_id, ""}:
-                self._within[f"{case.trace_id} {span_id}"] = case.request_id
-            _bound(self._within, _KNOWN)
+        for span in spans:
+            self._within[span] = case.request_id
+        while self.size > self._max_bytes:
+            self._remove(next(iter(self._cases)))
+
+    def _remove(self, request_id: str) -> None:
+        found = self._cases.pop(request_id, None)
+        if found is None:
+            return
+        self.size -= found.size
+        for key, index in ((found.answer, self._answers), *((span, self._within) for span in found.spans)):
+            if index.get(key) == request_id:
+                del index[key]
 
     def of(self, request_id: str, span_id: str = "") -> Case | None:
         """Return the case, None if it is not remembered. `response:ID` finds it by the provider's id of its answer.
@@ -112,10 +146,21 @@ class RecentCases:
         """
         kind, _, answer = request_id.partition(":")
         if kind == "response":
-            return self._cases.get(self._answers.get(answer, ""))
+            found = self._cases.get(self._answers.get(answer, ""))
+            return found.case if found is not None else None
         within = (f"{request_id}/{span_id}", self._within.get(f"{request_id} {span_id}", ""))
         several = (*within, self._within.get(f"{request_id} ", ""))
-        return next((self._cases[one] for one in (request_id, *several) if one in self._cases), None)
+        return next((self._cases[one].case for one in (request_id, *several) if one in self._cases), None)
+
+
+def _bytes_of(case: Case) -> int:
+    texts = (case.request_id, case.span_id, case.app, case.session_id, case.user_id, case.model)
+    return _text_bytes(*texts, *case.attributes, *case.attributes.values())
+
+
+def _text_bytes(*texts: str) -> int:
+    """Return what texts take at most, in bytes: a character of a text that is not ASCII takes up to four."""
+    return sum(64 + len(text) * (1 if text.isascii() else 4) for text in texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,22 +224,20 @@ def without_texts(case: Case) -> Case:
     )
 
 
-def _bound(kept: OrderedDict[str, T], at_most: int = REMEMBERED) -> None:
-    while len(kept) > at_most:
-        kept.popitem(last=False)
-
-
 Past: TypeAlias = Callable[[str], Awaitable[list[dict[str, Any]]]]
 """Gives the rows of all earlier results of a request. Raises `MonitorError`."""
 
 
 class CaseLookup:
-    """Requests that came lately, and those of which `past` knows; `slices` as for `FeedbackProcessor`."""
+    """Requests that came lately, and those of which `past` knows; `slices` as for `FeedbackProcessor`.
 
-    def __init__(self, past: Past, slices: Sequence[str]) -> None:
+    `max_bytes` bounds the memory of the former.
+    """
+
+    def __init__(self, past: Past, slices: Sequence[str], max_bytes: int = CASES_BYTES // 2) -> None:
         self._past = past
         self._slices = tuple(slices)
-        self._requests = RecentCases()
+        self._requests = RecentCases(max_bytes)
 
     def remember(self, case: Case) -> None:
         """Know `case`, without its texts."""

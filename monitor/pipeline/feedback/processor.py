@@ -22,7 +22,7 @@ from monitor.model.case import Case, Reading, ReadingStatus, Traffic
 from monitor.model.external import FAULTS, ExternalScore, ScoreSource
 from monitor.model.outcome import EvaluationResult, Score, result_id
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator, defects_by
-from monitor.pipeline.feedback.boost import Agreement, CaseLookup, Past, Unchosen
+from monitor.pipeline.feedback.boost import CASES_BYTES, Agreement, CaseLookup, Past, Unchosen
 from monitor.pipeline.feedback.names import ExternalEvaluator, ExternalEvaluators
 from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.metrics.results import ResultMetrics
@@ -43,7 +43,8 @@ class FeedbackProcessor:
     """Turns external scores into results.
 
     `past` looks up requests that are not remembered. A score counts as late `late_after` seconds after it was given.
-    `slices` are the attributes by which rates are sliced.
+    `slices` are the attributes by which rates are sliced. `known_at_most` bounds the bytes of memory for requests that
+    scores may still come for.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class FeedbackProcessor:
         late_after: float,
         slices: Sequence[str] = (),
         severe: SevereCases | None = None,
+        known_at_most: int = CASES_BYTES // 2,
     ) -> None:
         self._settings = settings.thumbs_down
         self._names = names
@@ -70,7 +72,7 @@ class FeedbackProcessor:
         self._runtime = runtime
         self._late_after = late_after
         self._slices = tuple(slices)
-        self._known = CaseLookup(past, self._slices)
+        self._known = CaseLookup(past, self._slices, known_at_most)
         self._unchosen = Unchosen(runtime.clock, wait=settings.thumbs_down.wait, at_most=settings.thumbs_down.max_size)
         self._raises = settings.thumbs_down.probability > 0
         per_hour = settings.thumbs_down.max_per_hour
@@ -131,7 +133,7 @@ class FeedbackProcessor:
     def after_sampling(self, case: Case, chosen: Sequence[tuple[ConfiguredEvaluator, SamplingDecision]]) -> None:
         """Remember `case` and the evaluators that did not choose it, in case of a thumbs-down."""
         self._known.remember(case)
-        if self._raises and self._settings.max_size and self._agreement.vote_on(case.request_id) is None:
+        if self._raises and self._settings.max_size and self._agreement.disliked(case.request_id) is None:
             others = self._evaluation.not_chosen(case, chosen)
             if others:
                 self._unchosen.keep(case, others)
@@ -155,8 +157,8 @@ class FeedbackProcessor:
                     await self._enter(replace(one, request_id=case.request_id), who, case)
 
     def _boost(self, case: Case) -> float:
-        vote = self._agreement.vote_on(case.request_id) if self._raises else None
-        if vote is None or not vote.down or not self._evaluation.not_chosen(case, ()):
+        disliked = self._agreement.disliked(case.request_id) if self._raises else None
+        if not disliked or not self._evaluation.not_chosen(case, ()):
             return 0.0
         if not self._allowed.try_take(self._runtime.clock.monotonic()):
             return 0.0

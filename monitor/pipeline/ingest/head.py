@@ -57,7 +57,7 @@ class _Sender(NamedTuple):
     fault: str
 
 
-_SENDERS_BYTES: Final = 8 * 1024**2
+_SENDERS_BYTES: Final = 4 * 1024**2
 _SENDER: Final = 500
 """What a known sender takes beside its encoded resource and scope, in bytes."""
 

@@ -15,10 +15,10 @@ from monitor.model.row import SOURCE, Row, RowBatch
 from monitor.pipeline.complete import WholeRow
 from monitor.pipeline.in_flight import InFlight
 from monitor.pipeline.ledger import Ledger, TraceOutcome
-from monitor.pipeline.recent_ids import RecentIds
 from monitor.stages import Accepted, Runtime
 from monitor.statistics import consistent_sampling
 from monitor.storage.spool import Spool, SpoolRecord
+from monitor.storage.spool.memory import RecentIds
 
 _OUTCOMES = ("kept", "sampled_out", "duplicate", "invalid")
 _OVERHEAD: Final = 1024
@@ -26,15 +26,27 @@ _OVERHEAD: Final = 1024
 
 
 class RowIngest:
-    """Takes deliveries of rows. `rate` is the head sampling rate, 0 <= rate <= 1."""
+    """Takes deliveries of rows. `rate` is the head sampling rate, 0 <= rate <= 1.
 
-    def __init__(self, *, rate: float, spool: Spool, in_flight: InFlight, ledger: Ledger, runtime: Runtime) -> None:
+    `seen_at_most` bounds the bytes of memory for the ids of rows, by which repeated ones are known.
+    """
+
+    def __init__(
+        self,
+        *,
+        rate: float,
+        spool: Spool,
+        in_flight: InFlight,
+        ledger: Ledger,
+        runtime: Runtime,
+        seen_at_most: int = 4 * 1024**2,
+    ) -> None:
         self._rate = rate
         self._spool = spool
         self._ledger = ledger
         self._runtime = runtime
         self._in_flight = in_flight
-        self._seen = RecentIds()
+        self._seen = RecentIds(seen_at_most)
         self.in_hand_bytes = 0
         """Memory of the rows with acks that are not settled, in bytes."""
         self._counters = {outcome: runtime.metrics.rows.labels(SOURCE, outcome) for outcome in _OUTCOMES}

@@ -28,10 +28,10 @@ from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.pipeline.in_flight import InFlight
 from monitor.pipeline.ingest.head import HeadSampling, Kept, Sorted
 from monitor.pipeline.ledger import Ledger, TraceOutcome
-from monitor.pipeline.recent_ids import RecentIds
 from monitor.stages import Accepted, Runtime
 from monitor.statistics import consistent_sampling
 from monitor.storage.spool import Spool, SpoolRecord
+from monitor.storage.spool.memory import RecentIds
 from monitor.telemetry.tracing import NOTHING, Work
 from monitor.transport.otlp import decode, wire
 
@@ -45,7 +45,7 @@ class SpanIngest:
 
     `sources` are the names of all senders: their series begin at 0; `rate` is that of head sampling, 0 to 1. Log
     records without any of `record_marks` end here. `processor` takes feedback in log records or on late spans; None
-    ignores it.
+    ignores it. `seen_at_most` bounds the bytes of memory for the ids of traces that were not kept.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class SpanIngest:
         processor: FeedbackProcessor | None,
         ledger: Ledger,
         runtime: Runtime,
+        seen_at_most: int = 4 * 1024**2,
     ) -> None:
         self._rate = rate
         self._meta = json.dumps({"rate": rate}).encode()
@@ -69,7 +70,7 @@ class SpanIngest:
         self._runtime = runtime
         self._in_flight = in_flight
         self._processor = processor
-        self._ended_at_the_door = RecentIds()
+        self._ended_at_the_door = RecentIds(seen_at_most)
         self._head = HeadSampling(assembly.is_open, assembly.shared, record_marks)
         self._children: dict[tuple[Signal, str, str], Counter] = {}
         for source in sources:

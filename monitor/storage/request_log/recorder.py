@@ -1,4 +1,7 @@
-"""Takes request records from the event loop and writes them in a thread; drops and counts them where it is behind."""
+"""Takes request records from the event loop and writes them in a thread.
+
+What cannot be written waits and is tried again; beyond so much, records are dropped and counted.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import Final, TypeAlias
 
 import anyio
 
-from monitor.errors import MonitorError
+from monitor.errors import InvalidData, MonitorError
 from monitor.model.request_log import RequestRecord, RequestStep
 from monitor.stages import Runtime
 from monitor.storage.damage import reporter
@@ -23,12 +26,13 @@ from monitor.telemetry.events import Event
 
 _EVERY: Final = 1.0
 """Seconds between two writes, at most."""
+_LAST_PAUSE: Final = 5.0
+"""Seconds between two attempts while the disk fails, at most."""
 _WAITING: Final = 5_000
-"""Records that may wait to be written; further ones are dropped."""
+"""Records that may wait to be written, of some kilobytes each; further ones are dropped."""
 _STEPS_WAITING, _MINUTES_WAITING = 50_000, 60
 _AT_ONCE: Final = 500
 _TIDY_EVERY: Final = 60.0
-_TOLD_EVERY: Final = 300.0
 OUTCOMES: Final = ("kept", "dropped", "failed")
 """Of the label `outcome`."""
 
@@ -39,8 +43,8 @@ async def recording(
 ) -> AsyncIterator[Recorder]:
     """Open a recorder for the life of the process. Leaving the context writes what waits.
 
-    `retention` and `sums_retention` are in seconds, `at_most` in bytes. Never raises where the disk fails: records are
-    lost then, and counted.
+    `retention` and `sums_retention` are in seconds, `at_most` in bytes. Never raises where the disk fails: records wait
+    then, and those that are lost are counted.
     """
     recorder = Recorder(path, runtime, retention=retention, sums_retention=sums_retention, at_most=at_most)
     worker = asyncio.create_task(recorder.work(every), name="request_log")
@@ -72,12 +76,16 @@ class Recorder:
         self._wake = asyncio.Event()
         self._closing = False
         self._file = store.database(path, runtime.clock, reporter("request_log", runtime.events, runtime.metrics))
-        self._tidied = self._told = float("-inf")
+        self._tidied = float("-inf")
+        self._failing_gauge = runtime.metrics.database_failing.labels("request_log")
+        self._unwritten = runtime.metrics.database_unwritten.labels("request_log")
+        self._failures = 0
 
     def keep(self, record: RequestRecord) -> None:
         """Keep the record of a request that has ended, if there is room."""
         if len(self._records) >= _WAITING:
             self._counters["dropped"].inc()
+            self._unwritten.inc()
             return
         self._records.append(record)
         if len(self._records) >= _AT_ONCE:
@@ -109,16 +117,13 @@ class Recorder:
         try:
             while True:
                 if not self._closing:
-                    with anyio.move_on_after(every):
-                        await self._wake.wait()
+                    await self._pause(every)
                 self._wake.clear()
                 records, self._records = self._records[:_WAITING], []
                 sums, self._sums, self._at = self._sums, {}, -1
                 if records or sums or self._clock.monotonic() - self._tidied >= _TIDY_EVERY:
-                    failed = await loop.run_in_executor(thread, self._write, records, sums)
-                    self._counters["failed" if failed else "kept"].inc(len(records))
-                    if failed:
-                        self._tell(failed)
+                    error = await loop.run_in_executor(thread, self._write, records, sums)
+                    self._settle(records, sums, error)
                 if self._closing and not self._records:
                     return
         finally:
@@ -126,17 +131,55 @@ class Recorder:
                 await loop.run_in_executor(thread, self._file.close)
             thread.shutdown(wait=False)
 
-    def _tell(self, failed: str) -> None:
-        """Report a failure, at most every five minutes: a full disk stays full for long."""
-        now = self._clock.monotonic()
-        if now - self._told >= _TOLD_EVERY:
-            self._told = now
-            self._events.warning(Event.REQUEST_LOG_FAILED, f"request records are lost: {failed}")
+    async def _pause(self, every: float) -> None:
+        """Wait for more records; after a failure for longer each time, whatever comes."""
+        if self._failures:
+            with anyio.move_on_after(min(every * 2**self._failures, _LAST_PAUSE)):
+                while not self._closing:
+                    await self._wake.wait()
+                    self._wake.clear()
+        else:
+            with anyio.move_on_after(every):
+                await self._wake.wait()
+
+    def _settle(self, records: list[RequestRecord], sums: _Waiting, error: MonitorError | None) -> None:
+        """Count what was written or is given up; keep the rest for the next attempt."""
+        if error is None:
+            self._counters["kept"].inc(len(records))
+            if self._failures:
+                self._events.info(Event.REQUEST_LOG_RECOVERED, "the request log can be written again")
+            self._failures = 0
+        elif isinstance(error, InvalidData) or self._closing:
+            self._counters["failed"].inc(len(records))
+            self._unwritten.inc(len(records))
+            self._events.warning(Event.REQUEST_LOG_FAILED, f"request records are lost: {error}", records=len(records))
+        else:
+            self._keep_waiting(records, sums)
+            if not self._failures:
+                self._events.warning(Event.REQUEST_LOG_FAILED, f"request records cannot be written, and wait: {error}")
+            self._failures += 1
+        self._failing_gauge.set(bool(self._failures))
+
+    def _keep_waiting(self, records: list[RequestRecord], sums: _Waiting) -> None:
+        """Put back what could not be written; of too many records the newest are dropped."""
+        waiting = records + self._records
+        self._records = waiting[:_WAITING]
+        dropped = len(waiting) - len(self._records)
+        self._counters["dropped"].inc(dropped)
+        self._unwritten.inc(dropped)
+        for at, steps in self._sums.items():
+            known = sums.setdefault(at, {})
+            for step, (number, expected, last) in steps.items():
+                before = known.get(step, (0.0, 0.0, 0.0))
+                known[step] = [before[0] + number, before[1] + expected, last]
+        while sum(map(len, sums.values())) > _STEPS_WAITING or len(sums) > _MINUTES_WAITING:
+            del sums[min(sums)]
+        self._sums, self._at = sums, -1
 
     # -- in the thread
 
-    def _write(self, records: list[RequestRecord], waiting: _Waiting) -> str:
-        """Write all of these, in a new file where the old one is damaged; why it failed, empty on success."""
+    def _write(self, records: list[RequestRecord], waiting: _Waiting) -> MonitorError | None:
+        """Write all of these, in a new file where the old one is damaged; why it failed, None on success."""
         sums = {
             Minute(at, step): StepCount(int(number), expected, last)
             for at, steps in waiting.items()
@@ -148,8 +191,8 @@ class Recorder:
             except SetAside:  # at once into the new file
                 self._transaction(records, sums)
         except MonitorError as error:
-            return str(error)
-        return ""
+            return error
+        return None
 
     def _transaction(self, records: list[RequestRecord], sums: dict[Minute, StepCount]) -> None:
         with self._file.transaction() as db:

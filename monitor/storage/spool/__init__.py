@@ -35,6 +35,8 @@ async def open_spool(
     retain: float = 0.0,
     erase: bool = False,
     waiting_at_most: int = 64 * 1024**2,
+    results_at_most: int = 8 * 1024**2,
+    draws_at_most: int = 8 * 1024**2,
     clock: Clock,
     metrics: Metrics,
     events: Events,
@@ -49,6 +51,8 @@ async def open_spool(
         keep: seconds after which a record is too old to be processed at replay.
         retain: seconds for which processed deliveries are kept beside it, see `retained.py`.
         waiting_at_most: bytes that may wait in memory for their commit.
+        results_at_most: bytes of memory for the ids of delivered results.
+        draws_at_most: bytes of memory for first draws.
         erase: overwrite processed records on the disk, at the cost of another write.
 
     Raises `ConfigError` where the path can never work.
@@ -63,6 +67,8 @@ async def open_spool(
         at_most=at_most,
         keep=keep,
         waiting_at_most=waiting_at_most,
+        results_at_most=results_at_most,
+        draws_at_most=draws_at_most,
         clock=clock,
         metrics=metrics,
         events=events,

@@ -1,4 +1,7 @@
-"""What the spool remembers beside its records: delivered results, and the first sampling decision on each case.
+"""What is remembered of the past in bounded memory; of it the spool keeps results and draws beside its records.
+
+An id is kept as a 64-bit hash under the key of this process, in a table without objects: 13 to 26 bytes, where a set of
+the ids takes about a hundred. Among a million ids two are taken for each other with a probability of 3 in 100 million.
 
 A case that is processed again after a restart must not be sampled a second time: it would have had two chances, and
 count with the wrong weight. A result that the sinks have must not be counted twice.
@@ -7,14 +10,123 @@ count with the wrong weight. A result that the sinks have must not be counted tw
 from __future__ import annotations
 
 import sqlite3
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 MAX_DRAWS: Final = 100_000
-"""Draws that are kept, the newest. One is needed as long as its case may be processed again."""
+"""Draws that are kept in the file, the newest. One is needed as long as its case may be processed again."""
 MAX_RESULT_IDS: Final = 200_000
-"""Ids of results that are kept, the newest."""
+"""Ids of results that are kept in the file, the newest."""
+
+
+_KEY: Final = 8
+_NUMBER: Final = 8
+_FILLED: Final = 0.6
+"""Share of a table's slots that are used before the next generation begins: a search looks at four slots at most, on
+average."""
+_LEAST: Final = 64
+_FREE, _FORGOTTEN = 0, 1
+_MASK: Final = 2**64 - 1
+
+
+class _Generation:
+    """One table with open addressing. `width` is how many numbers belong to a key."""
+
+    __slots__ = ("keys", "numbers", "used")
+
+    def __init__(self, slots: int, width: int) -> None:
+        self.keys = memoryview(bytearray(slots * _KEY)).cast("Q")  # taken from the system as it fills
+        self.numbers = memoryview(bytearray(slots * width * _NUMBER)).cast("d")
+        self.used = 0
+
+    def find(self, key: int) -> int:
+        """Return the slot of `key`; where it is not, -1 less the free slot that it would get."""
+        keys, last = self.keys, len(self.keys) - 1
+        slot = key & last
+        while (found := keys[slot]) != key:
+            if found == _FREE:
+                return -1 - slot
+            slot = (slot + 1) & last
+        return slot
+
+
+class _Recent:
+    """Two generations: when the newer one is full it becomes the older one, and what was older is dropped."""
+
+    def __init__(self, max_bytes: int, width: int, most: int) -> None:
+        slots = _LEAST
+        while slots * 4 * (_KEY + width * _NUMBER) <= max_bytes and slots * _FILLED < most:
+            slots *= 2
+        self._slots, self._width = slots, width
+        self.limit = min(int(slots * _FILLED), most)
+        """So many are kept for certain, and up to twice as many."""
+        self._new, self._old = _Generation(slots, width), _Generation(1, width)
+
+    def _insert(self, key: int, place: int) -> int:
+        """Return the slot of `key` in the newer generation, where `place` was found for it."""
+        if place < 0 and self._new.used >= self.limit:
+            self._old, self._new = self._new, _Generation(self._slots, self._width)
+            place = self._new.find(key)
+        if place < 0:
+            place = -1 - place
+            self._new.keys[place] = key
+            self._new.used += 1
+        return place
+
+
+class RecentIds(_Recent):
+    """The ids that came lately, in at most `max_bytes`: not more than twice `most`, not fewer than `limit`."""
+
+    def __init__(self, max_bytes: int, most: int = 200_000) -> None:
+        super().__init__(max_bytes, 0, most)
+
+    def __contains__(self, key: bytes | str) -> bool:
+        hashed = _hashed(key)
+        return self._new.find(hashed) >= 0 or self._old.find(hashed) >= 0
+
+    def first(self, key: bytes | str) -> bool:
+        """Say whether this is the first sight of `key`; from now on it is not."""
+        hashed = _hashed(key)
+        place = self._new.find(hashed)
+        if place >= 0:
+            return False
+        known = self._old.find(hashed) >= 0
+        self._insert(hashed, place)
+        return not known
+
+    def forget(self, key: bytes | str) -> None:
+        """Take the next sight of `key` for the first again."""
+        hashed = _hashed(key)
+        for generation in (self._new, self._old):
+            if (place := generation.find(hashed)) >= 0:
+                generation.keys[place] = _FORGOTTEN
+
+
+class RecentPairs(_Recent):
+    """Two numbers by id, those of the ids that came lately, in at most `max_bytes`; `most` and `limit` as above."""
+
+    def __init__(self, max_bytes: int, most: int = 100_000) -> None:
+        super().__init__(max_bytes, 2, most)
+
+    def get(self, key: bytes | str) -> tuple[float, float] | None:
+        """Return the numbers of `key`; None where they are not kept."""
+        hashed = _hashed(key)
+        for generation in (self._new, self._old):
+            if (place := generation.find(hashed)) >= 0:
+                return generation.numbers[2 * place], generation.numbers[2 * place + 1]
+        return None
+
+    def put(self, key: bytes | str, one: float, other: float) -> None:
+        """Keep the numbers of `key`."""
+        hashed = _hashed(key)
+        place = self._insert(hashed, self._new.find(hashed))
+        self._new.numbers[2 * place], self._new.numbers[2 * place + 1] = one, other
+
+
+def _hashed(key: bytes | str) -> int:
+    """Return a number that is neither `_FREE` nor `_FORGOTTEN`."""
+    return max(hash(key) & _MASK, _FORGOTTEN + 1)
 
 
 class Draw(NamedTuple):
@@ -26,11 +138,11 @@ class Draw(NamedTuple):
 
 
 class FirstDraws:
-    """The draws that are kept, in memory. Calls `changed` when there are new ones to write."""
+    """The draws that are kept, in at most `max_bytes` of memory. Calls `changed` when there are new ones to write."""
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    def __init__(self, changed: Callable[[], None], max_bytes: int) -> None:
         self._changed = changed
-        self._known: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
+        self._known = RecentPairs(max_bytes, MAX_DRAWS)
         self._pending: deque[Draw] = deque(maxlen=MAX_DRAWS)
 
     def __bool__(self) -> bool:
@@ -44,15 +156,15 @@ class FirstDraws:
     def keep_draw(self, key: str, probability: float, target: float) -> None:
         """Keep a draw. It is written soon, in the same commit as results remembered then or earlier, or before them."""
         draw = Draw(key.encode(), probability, target)
-        self._known[draw.key] = (probability, target)
+        self._known.put(draw.key, probability, target)
         self._pending.append(draw)
-        self._drop_oldest()
         self._changed()
 
     def load(self, draws: Iterable[Draw]) -> None:
         """Add the draws of the previous process, oldest first."""
-        self._known = OrderedDict([*((one.key, (one.probability, one.target)) for one in draws), *self._known.items()])
-        self._drop_oldest()
+        for one in draws:
+            if self._known.get(one.key) is None:
+                self._known.put(one.key, one.probability, one.target)
 
     def take(self) -> list[Draw]:
         """Return the draws that are not written yet, and treat them as written."""
@@ -63,10 +175,6 @@ class FirstDraws:
     def give_back(self, taken: list[Draw]) -> None:
         """Return draws that could not be written."""
         self._pending.extendleft(reversed(taken))
-
-    def _drop_oldest(self) -> None:
-        while len(self._known) > MAX_DRAWS:
-            self._known.popitem(last=False)
 
 
 def read_draws(db: sqlite3.Connection) -> list[Draw]:

@@ -8,7 +8,7 @@ event loop never waits for it.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ import anyio
 from monitor.clock import Clock
 from monitor.errors import MonitorError, Overloaded, TooLarge
 from monitor.model.ack import Ack
-from monitor.storage.spool.memory import MAX_RESULT_IDS, FirstDraws
+from monitor.storage.spool.memory import MAX_RESULT_IDS, FirstDraws, RecentIds
 from monitor.storage.spool.store import Batch, SpoolDatabase, StoreFailed
 from monitor.storage.spool.table import Room, SpoolRecord
 from monitor.telemetry.events import Event, Events
@@ -62,6 +62,7 @@ class Spool:
     """The durable queue, made by `open_spool`. Use it, and its acks, on the event loop that made it.
 
     `waiting_at_most` bounds the bytes that wait in memory for their commit: a disk that hangs must not fill the memory.
+    `results_at_most` and `draws_at_most` bound the bytes of what is remembered in memory.
     """
 
     def __init__(
@@ -72,6 +73,8 @@ class Spool:
         at_most: int,
         keep: float,
         waiting_at_most: int,
+        results_at_most: int,
+        draws_at_most: int,
         clock: Clock,
         metrics: Metrics,
         events: Events,
@@ -86,12 +89,13 @@ class Spool:
         self._loop = asyncio.get_running_loop()
         self._bytes_gauge = metrics.spool_bytes
         self._rows_gauge = metrics.spool_rows
+        self._failing_gauge = metrics.database_failing.labels("spool")
         self._appends: deque[_WaitingWrite] = deque()
         self._waiting_bytes = 0
         self._deletes: list[int] = []
         self._remembers: deque[str] = deque(maxlen=MAX_RESULT_IDS)
-        self._known: OrderedDict[str, None] = OrderedDict()
-        self.draws = FirstDraws(self._write_soon)
+        self._known = RecentIds(results_at_most, MAX_RESULT_IDS)
+        self.draws = FirstDraws(self._write_soon, draws_at_most)
         """The first probability of each case."""
         self._room = Room(0, disk_has_room=True)
         self._rows = 0
@@ -160,23 +164,19 @@ class Spool:
 
     def remember(self, ids: Iterable[str]) -> None:
         """Remember that these results have reached the sinks. Written soon, and before any deletion settled later."""
-        for key in ids:
-            if key not in self._known:
-                self._known[key] = None
-                self._remembers.append(key)
-        while len(self._known) > MAX_RESULT_IDS:
-            self._known.popitem(last=False)
+        self._remembers.extend(filter(self._known.first, ids))
         self._write_soon()
 
     def remembered(self, key: str) -> bool:
-        """Return whether the result has reached the sinks, among the last 200,000 results and `keep` seconds."""
+        """Return whether the result has reached the sinks, among those of the last `keep` seconds that are kept."""
         return key in self._known
 
     # -- within
 
     async def _load(self) -> None:
         self._room, known, draws = await self._in_thread(self._store.load)
-        self._known = OrderedDict.fromkeys([*known, *self._known])
+        for key in known:
+            self._known.first(key)
         self.draws.load(draws)
         self._loaded = True
 
@@ -242,6 +242,7 @@ class Spool:
         if self._trouble:
             self._events.info(Event.SPOOL_RECOVERED, "the spool is writable again")
             self._trouble = ""
+            self._failing_gauge.set(0)
             self._said.clear()
         self._rows += len(numbers) - len(batch.deletes)
         for number, one in zip(numbers, taken, strict=True):
@@ -268,6 +269,7 @@ class Spool:
     def _failed(self, error: Exception, taken: list[_WaitingWrite]) -> None:
         known = isinstance(error, MonitorError | StoreFailed)
         self._trouble = error.trouble if isinstance(error, StoreFailed) else "failed"
+        self._failing_gauge.set(1)
         event = Event.SPOOL_FULL if self._trouble == "full" else Event.SPOOL_FAILED
         self._say(event, f"the spool cannot be written: {error}", serious=True)
         answer = "the disk that the spool is on is full" if self._trouble == "full" else "the spool cannot be written"

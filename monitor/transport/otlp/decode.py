@@ -28,7 +28,7 @@ MAX_LINKS: Final = 8
 
 _STATUS: Final[dict[int, SpanStatus]] = {1: "ok", 2: "error"}
 _REMOTE_PARENT: Final = 0x300
-_CACHE_BYTES: Final = 8 * 1024**2
+_CACHE_BYTES: Final = 4 * 1024**2
 _VALUE: Final = 200  # bytes of memory that a decoded value needs besides its text, rounded up
 
 K = TypeVar("K", bound=Hashable)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import anyio
+import anyio.lowlevel
 import pytest
 
-from monitor.pipeline import read
+from monitor.errors import InvalidData, MonitorError
+from monitor.pipeline import publish, read
 from monitor.pipeline.publish import Publisher
+from monitor.telemetry.events import Event
 from tests.support.evaluators import LocalEvaluator, Memory, configured
 from tests.support.pipeline import At, pipeline
 from tests.support.results import judged
@@ -73,3 +76,87 @@ async def test_a_listener_hears_a_result_before_a_slow_sink_has_it_and_one_that_
     await Publisher({"slow": slow}, Memory(), lent, listeners=listeners).one(one)
     assert taken == [one.id]
     assert total(lent.metrics, "ragmonitor_sink_failures_total", sink="listeners") == 1
+
+
+class Full(At):
+    """A pipeline whose history cannot be written until there is room."""
+
+    room = False
+    tries = 0
+
+    async def deliver(self, results):
+        self.tries += 1
+        if not self.room:
+            raise MonitorError("database or disk is full")
+        await super().deliver(results)
+
+
+@pytest.fixture
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(publish, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(publish, "_LAST_PAUSE", 0.001)
+
+
+async def test_while_the_history_cannot_be_written_nothing_is_acknowledged_and_reading_stops(tmp_path, no_pauses):
+    async with pipeline(tmp_path, [configured(LocalEvaluator())], made=Full, sink="storage") as at:
+        names = [f"r{number}" for number in range(40)]
+        for name in names:
+            await at.rows(name, ack=at.ack(name))
+        await until(lambda: at.tries > 20)
+        assert at.settled == at.results == []
+        assert total(at.metrics, "ragmonitor_database_failing", database="history") == 1
+        assert at.request_outcome("evaluated") == 0
+        assert total(at.metrics, "ragmonitor_requests_found_total") < len(names), "the others wait unread"
+        assert at.balanced() == len(names)
+        at.room = True
+        await until(lambda: len(at.settled) == len(names))
+        assert sorted(at.results) == sorted(at.settled) == sorted(names)
+        assert total(at.metrics, "ragmonitor_database_failing", database="history") == 0
+        assert total(at.metrics, "ragmonitor_sink_failures_total", sink="storage") == 0
+        assert at.request_outcome("evaluated") == at.balanced() == len(names)
+
+
+async def test_one_caller_tries_to_write_the_history_and_one_line_says_that_it_cannot_be(no_pauses):
+    lent, taken, at_once = runtime(), [], []
+    trying = 0
+
+    async def full(results):
+        nonlocal trying
+        trying += 1
+        at_once.append(trying)
+        try:
+            await anyio.lowlevel.checkpoint()
+            if len(at_once) < 100:
+                raise MonitorError("disk I/O error")
+            taken.extend(one.id for one in results)
+        finally:
+            trying -= 1
+
+    publisher = Publisher({"storage": full}, Memory(), lent)
+    async with anyio.create_task_group() as callers:
+        callers.start_soon(publisher.one, judged(0))
+        await until(lambda: len(at_once) > 3)
+        for number in range(1, 20):
+            callers.start_soon(publisher.one, judged(number))
+        await until(lambda: len(at_once) > 50)
+        assert max(at_once) == 1
+    assert sorted(taken) == sorted(judged(number).id for number in range(20))
+    with anyio.fail_after(60):
+        await publisher.ready()
+    for event in (Event.SINK_FAILED, Event.SINK_RECOVERED):
+        assert total(lent.metrics, "ragmonitor_events_total", event=event.value) == 1
+
+
+@pytest.mark.parametrize("error", [InvalidData("no such column"), ValueError("a fault of ours")])
+async def test_what_can_never_be_written_is_given_up_at_once_and_counted(error):
+    lent = runtime()
+
+    async def refuses(_):
+        raise error
+
+    publisher = Publisher({"storage": refuses}, Memory(), lent)
+    await publisher.all([judged(1), judged(2)])
+    await publisher.ready()
+    assert total(lent.metrics, "ragmonitor_sink_failures_total", sink="storage") == 2
+    assert total(lent.metrics, "ragmonitor_database_unwritten_records_total", database="history") == 2
+    assert total(lent.metrics, "ragmonitor_database_failing", database="history") == 0

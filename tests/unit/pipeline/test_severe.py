@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
+import anyio
 import pytest
 
 from monitor.alerts.policy import AlertPolicy, SevereSettings
@@ -11,12 +15,15 @@ from monitor.alerts.severe import SevereLog
 from monitor.errors import JudgeError
 from monitor.model.external import ExternalScore, ScoreSource
 from monitor.model.outcome import DefectRule, RateScope, UnscoredReason
+from monitor.pipeline import severe as severe_module
 from monitor.pipeline.severe import SevereCases
 from monitor.samplers.uniform import Uniform
-from monitor.stages import Prompt, Question, Verdict
+from monitor.stages import Prompt, Question, Runtime, Verdict
 from monitor.storage.history.rows import as_json
+from monitor.storage.severe_cases import SevereCaseFile
 from tests.support.evaluators import FakeJudge, JudgedEvaluator, case, configured, live
-from tests.support.runtime import runtime
+from tests.support.runtime import runtime, total
+from tests.support.tools import until
 
 pytestmark = pytest.mark.anyio
 RULES = {"judged": DefectRule("below", 2)}
@@ -35,15 +42,18 @@ class Second(FakeJudge):
 
 
 class Bench:
-    def __init__(self, first: float, second: FakeJudge | None = None) -> None:
+    def __init__(
+        self, first: float, second: FakeJudge | None = None, file: Callable[[Runtime], SevereCaseFile] | None = None
+    ) -> None:
         self.runtime = runtime()
         policies = [AlertPolicy(evaluator="judged", severe=SevereSettings(judge="second" if second else None))]
         self.first = Second(first)
         judges = {"": self.first, **({"second": second} if second else {})}
         one = configured(JudgedEvaluator(), Uniform(rate=1.0))
         self.log = SevereLog(policies, RULES)
+        self.file = file(self.runtime) if file is not None else None
         self.severe = SevereCases(
-            policies, RULES, configured=[one], judges=judges, log=self.log, file=None, runtime=self.runtime
+            policies, RULES, configured=[one], judges=judges, log=self.log, file=self.file, runtime=self.runtime
         )
         self.evaluation = live([one], judges={"": self.first}, lent=self.runtime, severe=self.severe)
 
@@ -164,3 +174,35 @@ async def test_other_feedback_is_no_call(score: ExternalScore) -> None:
 
 async def test_a_call_on_an_unknown_case_is_taken_and_changes_nothing() -> None:
     assert await Bench(1).severe.called(call("right"))
+
+
+async def test_a_case_that_cannot_be_written_holds_nothing_up_and_is_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(severe_module, "_WRITE_AGAIN", 0.005)
+    path = tmp_path / "severe_cases.db"
+    path.mkdir()
+    bench = Bench(1, file=partial(SevereCaseFile, path, 3600.0))
+    for number in range(3):
+        await bench.run(session_id=f"s-{number}")
+    assert bench.sessions() == 3, "in memory it is known"
+    assert total(bench.runtime.metrics, "ragmonitor_database_failing", database="severe_cases") == 1
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.severe.run)
+        path.rmdir()
+        await until(lambda: total(bench.runtime.metrics, "ragmonitor_database_failing", database="severe_cases") == 0)
+        tasks.cancel_scope.cancel()
+    assert bench.file is not None
+    assert len(bench.file.load()) == 3
+    assert total(bench.runtime.metrics, "ragmonitor_database_unwritten_records_total") == 0
+
+
+async def test_cases_that_could_not_be_written_before_the_end_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "severe_cases.db").mkdir()
+    bench = Bench(1, file=partial(SevereCaseFile, tmp_path / "severe_cases.db", 3600.0))
+    for number in range(3):
+        await bench.run(session_id=f"s-{number}")
+    with anyio.move_on_after(0.01):
+        await bench.severe.run()
+    lost = total(bench.runtime.metrics, "ragmonitor_database_unwritten_records_total", database="severe_cases")
+    assert lost == 3

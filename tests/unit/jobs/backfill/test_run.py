@@ -28,6 +28,7 @@ from monitor.samplers.uniform import Uniform
 from monitor.testing import ScriptedJudge
 from tests.support.evaluators import JudgedEvaluator
 from tests.support.runtime import runtime, total
+from tests.support.tools import until
 
 pytestmark = pytest.mark.anyio
 
@@ -68,8 +69,8 @@ class Bench:
         self.turns.append(judge)
         return nullcontext()
 
-    async def run(self, until: Callable[[Mapping[str, str]], bool] | None = None) -> None:
-        context = BackfillContext(
+    def context(self) -> BackfillContext:
+        return BackfillContext(
             evaluators=[self.assignment],
             judges={"": JudgeSettings(model="openai/scripted")},
             versions=self.versions,
@@ -78,8 +79,10 @@ class Bench:
             turn=self.turn,
             forgets=self.forgets,
         )
+
+    async def run(self, until_done: Callable[[Mapping[str, str]], bool] | None = None) -> None:
         with anyio.fail_after(120):
-            await self.backfill.run(context, until_done=until or self.done)
+            await self.backfill.run(self.context(), until_done=until_done or self.done)
 
     def done(self, _held: Mapping[str, str]) -> bool:
         return not self.store.counts("b").get("asked")
@@ -291,6 +294,24 @@ async def test_a_queue_that_cannot_be_written_costs_what_was_missed_and_nothing_
         )
     assert bench.total("missed_total", outcome="dropped") == 1
     assert total(bench.runtime.metrics, "ragmonitor_events_total", event="backfill_failed") == 2
+
+
+async def test_what_was_missed_while_the_queue_cannot_be_written_is_written_when_it_can_be(bench, script) -> None:
+    script()
+    (bench.folder / NAME).mkdir()
+    failing = {"database": "backfill"}
+    async with anyio.create_task_group() as tasks:
+        for number in range(1, 4):
+            bench.backfill.miss(*paused(bench, number))
+        tasks.start_soon(bench.backfill.run, bench.context())
+        await until(lambda: total(bench.runtime.metrics, "ragmonitor_database_failing", **failing) == 1)
+        (bench.folder / NAME).rmdir()
+        await until(lambda: bench.total("missed_total", outcome="kept") == 3)
+        assert total(bench.runtime.metrics, "ragmonitor_database_failing", **failing) == 0
+        tasks.cancel_scope.cancel()
+    assert [one.number for one in bench.store.missed()] == [3]
+    assert bench.total("missed_total", outcome="dropped") == 0
+    assert total(bench.runtime.metrics, "ragmonitor_database_unwritten_records_total", **failing) == 0
 
 
 async def test_beyond_what_may_wait_in_memory_the_missed_are_dropped_and_counted(bench) -> None:

@@ -324,7 +324,7 @@ def test_what_is_closed_is_in_hand_until_its_last_ack_is_settled() -> None:
 
 
 def test_which_spans_closed_traces_had_is_remembered_within_a_limit() -> None:
-    assembly = made(max_closed_bytes=8 * 100)
+    assembly = made(max_closed_bytes=2 * 8 * 100)  # half of it is for the ids of traces
     for number in range(1, 51):
         add(assembly, number.to_bytes(16, "big"), *(span(one, root=one == 1) for one in range(1, 5)))
     assembly.due(10)

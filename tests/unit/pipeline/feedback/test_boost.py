@@ -34,3 +34,33 @@ def test_the_only_request_of_a_trace_is_found_whatever_the_span():
     cases.add(Case(request_id=TRACE, span_id="1" * 16), {}, "answer-7")
     assert cases.of(TRACE, "9" * 16).request_id == TRACE
     assert cases.of("response:answer-7").request_id == TRACE
+
+
+def test_its_memory_has_a_bound_and_the_newest_cases_are_known():
+    cases = RecentCases(256 * 1024)
+    for number in range(2_000):
+        cases.add(Case(request_id=f"{number:032x}/1", span_id=f"{number:016x}"), {"prompt.version": "7"}, f"a-{number}")
+        assert cases.size <= 256 * 1024
+    newest = f"{1_999:032x}/1"
+    assert cases.of(newest).request_id == cases.of("response:a-1999").request_id == newest
+    assert cases.of("0" * 32) is None
+    assert cases.of("response:a-0") is None
+
+
+def test_a_case_with_huge_names_is_not_remembered_and_displaces_no_other():
+    cases = RecentCases(256 * 1024)
+    cases.add(Case(request_id=TRACE), {}, "")
+    for number in range(100):
+        cases.add(Case(request_id=f"huge-{number}", session_id="\N{SNOWMAN}" * 100_000), {}, "")
+    assert cases.of(TRACE) is not None
+    assert cases.of("huge-0") is None
+
+
+def test_a_case_that_comes_again_is_counted_once():
+    cases = RecentCases()
+    cases.add(Case(request_id=TRACE), {}, "answer-1")
+    size = cases.size
+    cases.add(Case(request_id=TRACE), {}, "answer-2")
+    assert cases.size == size
+    assert cases.of("response:answer-1") is None
+    assert cases.of("response:answer-2").request_id == TRACE

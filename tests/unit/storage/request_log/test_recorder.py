@@ -10,6 +10,7 @@ from monitor.model.request_log import RequestStep
 from monitor.storage.request_log import RequestLogReader, recorder, recording
 from tests.support.results import request_record
 from tests.support.runtime import runtime, total
+from tests.support.tools import until
 
 pytestmark = pytest.mark.anyio
 
@@ -85,3 +86,25 @@ async def test_old_trails_go_while_it_runs(tmp_path):
         keeper.keep(request_record(2, lent.clock.now()))
     assert RequestLogReader(path).of(f"{1:032x}") == []
     assert len(RequestLogReader(path).of(f"{2:032x}")) == 1
+
+
+async def test_what_the_disk_refuses_is_written_when_it_takes_it_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(recorder, "_WAITING", 10)
+    lent, path = runtime(), tmp_path / "request_log.db"
+    path.mkdir()
+    async with recording(path, lent, **LIMITS, every=0.001) as keeper:
+        for number in range(12):
+            keeper.keep(request_record(number, lent.clock.now()))
+            keeper.count(FATE)
+            await until(lambda: total(lent.metrics, "ragmonitor_database_failing", database="request_log") == 1)
+        await until(lambda: outcomes(lent)["dropped"] == 2)
+        assert outcomes(lent) == {"kept": 0, "dropped": 2, "failed": 0}
+        path.rmdir()
+        await until(lambda: outcomes(lent)["kept"] == 10)
+        await until(lambda: total(lent.metrics, "ragmonitor_database_failing", database="request_log") == 0)
+    assert [len(RequestLogReader(path).of(f"{number:032x}")) for number in range(12)] == [1] * 10 + [0] * 2
+    assert RequestLogReader(path).sums(0, 2e9)[0].number == 12
+    assert outcomes(lent) == {"kept": 10, "dropped": 2, "failed": 0}
+    assert total(lent.metrics, "ragmonitor_database_unwritten_records_total", database="request_log") == 2
+    assert total(lent.metrics, "ragmonitor_events_total", event="request_log_failed") == 1
+    assert total(lent.metrics, "ragmonitor_events_total", event="request_log_recovered") == 1
