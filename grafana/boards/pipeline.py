@@ -45,7 +45,7 @@ def board() -> build.Dashboard:
 
 def _figures() -> list[Panel]:
     received = increase("ragmonitor_traces_received_total", APP, INSTANCE, by="")
-    lost = increase("ragmonitor_traces_total", APP, INSTANCE, 'outcome=~"expired|invalid|too_large"', by="")
+    lost = increase("ragmonitor_traces_total", APP, INSTANCE, 'outcome=~"expired|invalid|poison|too_large"', by="")
     waiting = selector("ragmonitor_oldest_pending_timestamp_seconds", INSTANCE)
     rows = selector("ragmonitor_spool_records", INSTANCE)
     return [
@@ -58,8 +58,9 @@ def _figures() -> list[Panel]:
         ),
         figure(
             "Lost",
-            "Share of traces within the window that were unreadable, too large, or expired in the spool. Traces left"
-            " out by head sampling are not lost: the weights account for them. Rough with few traces.",
+            "Share of traces within the window that were unreadable, too large, set aside because workers ended on them,"
+            " or expired in the spool. Traces left out by head sampling are not lost: the weights account for them. Rough"
+            " with few traces.",
             SHARE,
             Query(f"{lost} / ({received} > 0)"),
             steps=((None, GREEN), (0.001, ORANGE), (0.01, RED)),

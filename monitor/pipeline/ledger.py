@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from prometheus_client import Counter, Gauge
 
@@ -59,10 +59,24 @@ class _Page(NamedTuple):
     request_outcomes: dict[RequestOutcome, Counter]
 
 
+_TRACES: Final = (
+    TraceOutcome.READ,
+    TraceOutcome.NO_REQUEST,
+    TraceOutcome.INCOMPLETE,
+    TraceOutcome.INVALID,
+    TraceOutcome.TOO_LARGE,
+    TraceOutcome.EXPIRED,
+    TraceOutcome.POISON,
+)
+_REQUESTS: Final = (RequestOutcome.EVALUATED, RequestOutcome.FAILED_REQUEST, RequestOutcome.CONTENT_MISSING)
+"""The outcomes that alerts or boards ask for by name. `increase()` misses a series that begins with its first event, so
+these exist from the first trace of an app on. Others exist once they have happened: scrapes stay small."""
+
+
 class Ledger:
     """Counts traces and their requests in and out. An app's series are created, at 0, when it is first seen.
 
-    Those of outcomes other than `read` and `evaluated` exist once they have happened.
+    Those of outcomes that no board asks for by name exist once they have happened.
 
     `first_seen` is called with the name of each app before its first trace is counted. `alerts` hear of each trace that
     was received, to notice when evaluations are missing. `recorder` sums up in the request log where requests end.
@@ -149,14 +163,10 @@ class Ledger:
                 labels[0],
                 self._metrics.traces_received.labels(*labels),
                 self._metrics.traces_pending.labels(*labels),
-                {TraceOutcome.READ: self._metrics.traces.labels(*labels, TraceOutcome.READ.value)},
+                {outcome: self._metrics.traces.labels(*labels, outcome.value) for outcome in _TRACES},
                 self._metrics.requests_found.labels(*labels),
                 self._metrics.requests_pending.labels(*labels),
-                {
-                    RequestOutcome.EVALUATED: self._metrics.requests_ended.labels(
-                        *labels, RequestOutcome.EVALUATED.value
-                    )
-                },
+                {outcome: self._metrics.requests_ended.labels(*labels, outcome.value) for outcome in _REQUESTS},
             )
             if len(self._pages) > _MOST_PAGES:
                 self._pages.clear()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -13,6 +15,11 @@ from monitor.telemetry.metrics import Metrics
 from tests.support.monitor import MonitorProcess
 from tests.support.service import BAD, RagService
 from tests.support.tools import require, wait_until
+
+ROOT = Path(__file__).parents[2]
+SELECTED = re.compile(r"(ragmonitor_[a-z_]+_total)\{([^{}]*)\}")
+MATCHED = re.compile(r'(\w+)=~?"([\w|]+)"')
+COUNTED = {"outcome", "reason", "agreement", "call", "kind", "event"}
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +69,31 @@ def test_the_series_that_rates_add_up_are_there_at_zero_from_the_first_trace_of_
     samples = monitor.samples()
     reasons = {at["reason"] for at, _ in samples["ragmonitor_unscored_total"]}
     assert reasons == {"error"}, "a local evaluator meets no provider"
-    assert {at["outcome"] for at, _ in samples["ragmonitor_traces_total"]} == {"read"}
-    assert {at["outcome"] for at, _ in samples["ragmonitor_requests_total"]} == {"evaluated"}
+    ended = {at["outcome"]: value for at, value in samples["ragmonitor_traces_total"]}
+    assert {name for name, value in ended.items() if value} == {"read"}
+    assert {"poison", "invalid", "expired"} <= ended.keys()
+    assert "sampled_out" not in ended, "nothing asks for its increase by name"
     levels = {at["level"] for at, _ in samples["ragmonitor_evaluations_total"]}
     assert len(levels) == 5
+
+
+def test_what_a_board_or_an_alert_counts_by_name_is_there_at_zero_before_it_happens(monitor):
+    """`increase()` misses the first event of a series that begins with it."""
+    samples = monitor.samples()
+    found = {(name, key, at[key]) for name, all_of in samples.items() for at, _ in all_of for key in at}
+    sources = [*ROOT.glob("grafana/dashboards/*.json"), ROOT / "deploy" / "compose" / "rules.yml"]
+    texts = "\n".join(path.read_text().replace('\\"', '"') for path in sources)
+    asked = {
+        (name, key, value)
+        for name, matchers in SELECTED.findall(texts)
+        for key, values in MATCHED.findall(matchers)
+        if key in COUNTED and name in samples
+        for value in values.split("|")
+    }
+    assert ("ragmonitor_traces_total", "outcome", "poison") in asked
+    assert ("ragmonitor_unscored_total", "reason", "budget") in asked
+    of_a_judge = {one for one in asked if one[0] == "ragmonitor_unscored_total"}  # this monitor has none
+    assert asked - found - of_a_judge == set()
 
 
 def test_no_series_of_creation_times_is_exposed_in_either_format(monitor):

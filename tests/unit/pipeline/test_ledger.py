@@ -60,6 +60,8 @@ def test_an_app_begins_with_what_usually_becomes_of_its_traces_at_zero_and_other
         return metrics.registry.get_sample_value(f"ragmonitor_{family}_total", {**labels, "outcome": outcome})
 
     assert (value("traces", "read"), value("requests", "evaluated")) == (0, 0)
+    assert (value("traces", "poison"), value("requests", "failed_request")) == (0, 0), "an increase may be asked for"
+    assert value("traces", "own_telemetry") is None
     for outcome in TraceOutcome:
         ledger.received("shop", "otlp_grpc")
         ledger.ended("shop", "otlp_grpc", outcome)
