@@ -249,7 +249,7 @@ class Database:
             except (sqlite3.Error, Damaged) as error:
                 self._close()
                 if isinstance(error, _NEVER):
-                    raise InvalidData(f"{self._name} {self._path} cannot take this: {error}") from error
+                    raise InvalidData(f"{self._name} {self._path} cannot be {how}: {error}") from error
                 if not is_damage(error):
                     raise MonitorError(f"{self._name} {self._path} cannot be {how}: {error}") from error
                 self._repair(error)

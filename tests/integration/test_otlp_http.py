@@ -12,6 +12,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from monitor.errors import ConfigError, InvalidData, Overloaded
 from monitor.sources.otlp_http import OtlpHttp
 from monitor.stages import Accepted
-from monitor.transport.otlp import wire
+from monitor.transport.otlp import limits, wire
 from tests.support.otlp import ScriptedIntake, Serving, as_otlp_json, log_request, serving, span_request
 from tests.support.runtime import total
 from tests.support.tools import PATIENCE, wait_until
@@ -470,12 +471,37 @@ def test_while_there_is_no_room_a_request_is_refused_before_its_body_is_read(int
 
 
 def test_what_would_inflate_to_more_than_is_left_is_not_inflated(intake: ScriptedIntake) -> None:
-    limits = {"max_body_bytes": "1MB", "max_in_flight_bytes": "1MB"}
-    with serving(OtlpHttp(port=0, **limits), intake) as receiver:
+    small = {"max_body_bytes": "1MB", "max_in_flight_bytes": "1MB"}
+    with serving(OtlpHttp(port=0, **small), intake) as receiver:
         bomb = gzip.compress(bytes(50_000_000))
         answer = post(receiver, bomb, {**PROTOBUF, "content-encoding": "gzip"})
         assert (answer.status_code, "exceeds 1000000 bytes" in status_of(answer).message) == (413, True)
         assert intake.calls == 0
+
+
+def test_a_stream_whose_end_claims_little_is_inflated_in_a_thread(
+    intake: ScriptedIntake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inflated: list[tuple[bool, int]] = []
+
+    def watched(body: bytes, limit: int) -> bytes:
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            inflated.append((True, limit))
+            return inflate(body, limit)
+        inflated.append((False, limit))
+        return inflate(body, limit)
+
+    inflate = limits.inflate
+    monkeypatch.setattr(limits, "inflate", watched)
+    with serving(OtlpHttp(port=0, max_body_bytes="4MB"), intake) as receiver:
+        headers = {**PROTOBUF, "content-encoding": "gzip"}
+        bomb = gzip.compress(bytes(50_000_000)) + gzip.compress(b"!")
+        assert post(receiver, bomb, headers).status_code == 413
+        assert [(on_loop, limit <= 256 * 1024) for on_loop, limit in inflated] == [(True, True), (False, False)]
+        inflated.clear()
+        assert post(receiver, gzip.compress(BODY[:5]) + gzip.compress(BODY[5:]), headers).status_code == 200
+        assert [on_loop for on_loop, _ in inflated] == [True]
 
 
 def test_oversized_spans_are_rejected_and_counted_and_the_rest_is_kept(intake: ScriptedIntake) -> None:

@@ -19,17 +19,18 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 
 from monitor.clock import SystemClock
-from monitor.errors import MonitorError
+from monitor.errors import MonitorError, Overloaded
 from monitor.jobs.self_telemetry.spans import RecordingTracer
 from monitor.sources.otlp_grpc import OtlpGrpc
 from monitor.sources.otlp_http import OtlpHttp
 from monitor.stages import Accepted
+from monitor.transport.http import client
 from monitor.transport.otlp.exporter import OtlpSender, Target
 from tests.support.llm import LLMServer, status, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.otlp import ScriptedIntake, Serving, serving
 from tests.support.service import BAD, CONTEXT, RagService
-from tests.support.tools import free_port, wait_until
+from tests.support.tools import free_port, leading_to, wait_until
 
 QUESTION = "May I have my money back, please?"
 LOCAL = {"evaluators": [{"type": "overlap_groundedness"}], "alerts": []}
@@ -230,6 +231,28 @@ async def test_spans_that_a_receiver_rejects_are_not_taken_for_sent(protocol: Li
         with pytest.raises(MonitorError, match="1 of the batch rejected: not this one"):
             await sender.send(ended)
         await sender.send(ended)  # and the next is taken
+        sender.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+async def test_s13_nothing_is_sent_where_the_name_leads_to_a_metadata_address(
+    protocol: Literal["grpc", "http"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[ReadableSpan] = []
+    with RecordingTracer(ended.append, Resource.get_empty(), rate=1.0, clock=SystemClock(), rng=Random(1)).whole("x"):
+        pass
+    intake = ScriptedIntake()
+    with serving(OtlpHttp(port=0) if protocol == "http" else OtlpGrpc(port=0), intake) as receiver:
+        port = receiver.address.rpartition(":")[2]
+        sender = OtlpSender(Target(f"http://localhost:{port}", protocol, {}, 2.0, gzip=True), "traces")
+        with leading_to(monkeypatch, "127.0.0.1"), monkeypatch.context() as patched:
+            patched.setattr(client, "is_metadata_address", lambda address: address == "127.0.0.1")
+            with pytest.raises(Overloaded):
+                await sender.send(ended)
+        assert intake.calls == 0
+        await sender.send(ended)  # where it leads to this machine again it is sent
+        assert intake.calls == 1
         sender.close()
 
 

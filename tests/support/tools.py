@@ -10,7 +10,7 @@ import shutil
 import socket
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.client import HTTPException
 from typing import NoReturn
 from urllib.error import HTTPError
@@ -94,3 +94,15 @@ async def until(condition: Callable[[], object], what: str = "the condition", se
             await anyio.sleep(0.005)
         return
     pytest.fail(f"{what} did not come about within {seconds * PATIENCE:g} s")
+
+
+@contextlib.contextmanager
+def leading_to(monkeypatch: pytest.MonkeyPatch, address: str) -> Iterator[None]:
+    """Have every host name lead to `address`, as a resolver in other hands would."""
+
+    def resolve(_host: object, port: object, *_args: object, **_more: object) -> list[object]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port or 0))]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(socket, "getaddrinfo", resolve)
+        yield

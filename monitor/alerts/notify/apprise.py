@@ -27,7 +27,7 @@ from monitor.alerts.policy import Severity
 from monitor.errors.explanation import nearest
 from monitor.quantities import Duration
 from monitor.stages import Runtime
-from monitor.transport.http.client import hands_out_credentials
+from monitor.transport.http.client import checked_connections, hands_out_credentials
 
 _SERVICES: Final = "https://appriseit.com/services/ lists all"
 _LONGEST_DESCRIPTION: Final = 1_000
@@ -140,7 +140,9 @@ class _Service:
         lines = [f"{status(notice)}: {description(notice, _LONGEST_DESCRIPTION)}", *pages]
         kind = _KINDS[notice.state.severity] if notice.ended is None else "success"
         try:
-            ended = self._made.notify(body="\n".join(lines), title=title(notice), notify_type=kind, body_format="text")
+            service, body = self._made, "\n".join(lines)
+            with checked_connections():
+                ended = service.notify(body=body, title=title(notice), notify_type=kind, body_format="text")
             if ended:
                 return ""
             said = "; ".join(dict.fromkeys(entry.message for entry in ended.logs()))

@@ -9,10 +9,14 @@ from __future__ import annotations
 import ipaddress
 import socket
 import ssl
+import sys
+import threading
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple, Self
+from typing import Annotated, Any, Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
@@ -100,6 +104,57 @@ def is_metadata_address(address: str) -> bool:
     """Tell whether an IP address, as a resolver returns it, is a link-local, multicast or metadata address."""
     found = _address(address)
     return found is not None and _is_metadata(found)
+
+
+def refuse_name(host: str) -> None:
+    """Raise `RefusedAddressError` where `host` leads to a link-local or metadata address. Resolves, and blocks.
+
+    For libraries that resolve by themselves, out of our sight: the name may lead elsewhere a moment later.
+    """
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return  # the library says so
+    if any(is_metadata_address(str(one[4][0])) for one in found):
+        raise RefusedAddressError(f"the host name {host} leads to a link-local or metadata address")
+
+
+_guarded: Final = threading.local()
+
+
+@contextmanager
+def checked_connections() -> Iterator[None]:
+    """Refuse connections of this thread to link-local and metadata addresses, whichever library makes them.
+
+    Checked is the address that the socket is given, after any resolving. Threads that a library starts are not seen,
+    nor what connects without Python's sockets, as gRPC does.
+    """
+    _watch_connections()
+    before = getattr(_guarded, "on", False)
+    _guarded.on = True
+    try:
+        yield
+    finally:
+        _guarded.on = before
+
+
+@cache
+def _watch_connections() -> None:
+    """Look at each connection before it is made; once a process, as such a hook cannot be removed."""
+    sys.addaudithook(_on_event)
+
+
+def _on_event(event: str, args: tuple[Any, ...]) -> None:
+    if event not in ("socket.connect", "socket.sendto") or not getattr(_guarded, "on", False):
+        return
+    address = args[1]
+    if not isinstance(address, tuple) or not address:
+        return  # a socket of this machine
+    host = str(address[0])
+    if is_metadata_address(host):
+        raise RefusedAddressError(f"{host} is a link-local or metadata address")
+    if _address(host) is None:
+        refuse_name(host)
 
 
 def _hands_out_credentials(host: str) -> bool:

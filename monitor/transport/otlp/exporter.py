@@ -15,10 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
 
 import anyio
 
 from monitor.errors import InvalidData, MonitorError, Overloaded
+from monitor.transport.http.client import RefusedAddressError, checked_connections, refuse_name
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs import ReadableLogRecord
@@ -91,7 +93,9 @@ class Exporter:
         `PartlyRejected` if it rejects a part, and another `MonitorError` if it rejects us.
         """
         self._watch.last = Overloaded("no answer in time")
-        if self._sdk.export(batch).name != "SUCCESS":
+        with checked_connections():
+            done = self._sdk.export(batch)
+        if done.name != "SUCCESS":
             raise self._watch.last
 
     def close(self) -> None:
@@ -178,7 +182,7 @@ def _exporter_class(protocol: str, signal: Signal) -> Any:
 def _grpc(target: Target, signal: Signal, watch: _Watch) -> Any:
     import grpc  # noqa: PLC0415 - slow to import, as above
 
-    counted = _NAMES[signal].counted
+    counted, host = _NAMES[signal].counted, urlsplit(target.endpoint).hostname or ""
 
     class Stub:
         def __init__(self, client: Any) -> None:
@@ -186,7 +190,11 @@ def _grpc(target: Target, signal: Signal, watch: _Watch) -> Any:
 
         def Export(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the name of the call in OTLP
             try:
+                refuse_name(host)
                 answer = self._client.Export(*args, **kwargs)
+            except RefusedAddressError as error:
+                watch.fault("not sent", str(error), content=False, again=True)
+                raise watch.last from None
             except grpc.RpcError as error:
                 code, why = error.code().name, error.details() or ""
                 too_large = code == "RESOURCE_EXHAUSTED" and _TOO_LARGE in why

@@ -147,10 +147,19 @@ class Reception:
         return Accepted(accepted.rejected + oversized, reasons)
 
     async def inflate(self, body: bytes, lease: limits.Lease) -> bytes:
-        """Inflate a body. Raises `TooLarge`, `InvalidData`, and `Overloaded` before it inflates what has no room."""
+        """Inflate a body. Raises `TooLarge`, `InvalidData`, and `Overloaded` before it inflates what has no room.
+
+        What its end says is believed for a few bytes only: where there turn out to be more, it is begun again in turn.
+        """
         limit = self.options.max_body_bytes
         size = limits.inflated_size(body, limit)
         lease.expect(size - len(body))
+        if size <= _LARGE < limit:
+            try:
+                return limits.inflate(body, _LARGE)
+            except TooLarge:
+                size = limit
+                lease.expect(size - len(body))
         return await self.in_turn(size, limits.inflate, body, limit)
 
     async def in_turn(self, size: int, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:

@@ -18,9 +18,10 @@ from monitor.alerts.notify import Inbox, Notifier, apprise, read_notifier
 from monitor.alerts.notify.apprise import without_parts
 from monitor.clock import SystemClock
 from monitor.errors import ConfigError
+from monitor.transport.http import client
 from tests.support.alerts import Receiver, answer, counted, receiver, running, state
 from tests.support.runtime import runtime
-from tests.support.tools import until
+from tests.support.tools import leading_to, until
 
 pytestmark = pytest.mark.anyio
 
@@ -67,6 +68,22 @@ async def test_a_service_that_refuses_is_asked_again_and_the_others_only_once(ca
     assert "error=403" in record.getMessage()
     assert record.fields == {"receiver": "apprise", "address": "urls[1] (json)"}  # type: ignore[attr-defined]
     assert not any("s3cret" in f"{one.__dict__}" for one in caplog.records)
+
+
+async def test_s13_nothing_is_sent_where_the_name_leads_to_a_metadata_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    lent, inbox = runtime(SystemClock()), Inbox()
+    monkeypatch.setenv("NO_PROXY", "pager.example")
+    async with receiver() as there:
+        one = made(json_url(there).replace("127.0.0.1", "pager.example"))
+        with leading_to(monkeypatch, "127.0.0.1"):
+            monkeypatch.setattr(client, "is_metadata_address", lambda address: address == "127.0.0.1")
+            async with running(lambda: one.run(inbox, lent)):
+                inbox.put([state()])
+                await until(lambda: counted(lent, "apprise", "failed") >= 1)
+                assert there.posts == []
+                monkeypatch.setattr(client, "is_metadata_address", lambda _: False)
+                await until(lambda: counted(lent, "apprise", "sent") == 1)
+    assert len(there.posts) == 1
 
 
 async def test_a_redirect_is_not_followed() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from typing import Any
 
 import pytest
 
 from monitor.config import parse
 from monitor.errors import ConfigError
+from monitor.transport.http.client import RefusedAddressError, checked_connections, refuse_name
+from tests.support.tools import leading_to
 
 REFUSED = [
     "169.254.169.254",
@@ -68,3 +72,48 @@ def test_addresses_of_this_machine_and_network_stay_allowed(sender: str, host: s
 
 def test_a_judge_may_be_at_a_link_local_address_if_the_option_says_so() -> None:
     parse({"judge": {"model": "openai/m", "api_base": "http://169.254.1.1:8000", "allow_link_local": True}})
+
+
+@pytest.mark.parametrize("address", ["169.254.169.254", "100.100.100.200"])
+def test_s13_a_connection_goes_to_no_metadata_address_whatever_name_leads_there(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    with leading_to(monkeypatch, address):
+        with pytest.raises(RefusedAddressError), checked_connections():
+            socket.create_connection(("collector.example", 4318), timeout=0.01)
+        with pytest.raises(RefusedAddressError):
+            refuse_name("collector.example")
+    with pytest.raises(RefusedAddressError), checked_connections(), socket.socket() as plain:
+        plain.connect((address, 80))
+    with pytest.raises(RefusedAddressError), checked_connections(), socket.socket(type=socket.SOCK_DGRAM) as datagrams:
+        datagrams.sendto(b"x", (address, 514))
+
+
+def test_only_connections_of_the_thread_and_of_that_time_are_checked() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with checked_connections():
+            socket.create_connection(server.getsockname(), timeout=60).close()
+        found: list[BaseException | None] = []
+
+        def connect() -> None:
+            with socket.socket() as one:
+                one.settimeout(0.001)
+                try:
+                    one.connect(("169.254.169.254", 80))
+                except OSError as error:
+                    found.append(error)
+
+        with checked_connections():
+            other = threading.Thread(target=connect)
+            other.start()
+            other.join()
+        connect()
+        assert not any(isinstance(one, RefusedAddressError) for one in found)
+
+
+def test_a_name_that_does_not_resolve_is_for_the_caller_to_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fails)
+    refuse_name("no.such.example")
