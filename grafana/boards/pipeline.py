@@ -58,9 +58,9 @@ def _figures() -> list[Panel]:
         ),
         figure(
             "Lost",
-            "Share of traces within the window that were unreadable, too large, set aside because workers ended on them,"
-            " or expired in the spool. Traces left out by head sampling are not lost: the weights account for them. Rough"
-            " with few traces.",
+            "Share of traces within the window that were unreadable, too large, expired in the spool, or set aside"
+            " because workers ended on them. Traces left out by head sampling are not lost: the weights account for"
+            " them. Rough with few traces.",
             SHARE,
             Query(f"{lost} / ({received} > 0)"),
             steps=((None, GREEN), (0.001, ORANGE), (0.01, RED)),
