@@ -133,7 +133,9 @@ class WorkerPool(Workers):
             for one in slow:
                 self._waiting.extendleft(reversed(one.give_up_waiting()))
             self._hand_out()
-        elif slow and not self._relieving and (self._waiting or any(len(one.held) > 1 for one in slow)):
+        elif (
+            slow and self._starts and not self._relieving and (self._waiting or any(len(one.held) > 1 for one in slow))
+        ):
             self._relieving = True
             tasks.start_soon(self._keep_relief)
         relief = self._relief
@@ -173,6 +175,11 @@ class WorkerPool(Workers):
         self._waiting.append(piece)
         self._hand_out()
         return await piece.answer
+
+    @property
+    def _starts(self) -> bool:
+        """Whether the last start of a process succeeded, so that another will."""
+        return not self._upgraded and not self._failed_starts
 
     @property
     def _reads_here(self) -> bool:
