@@ -182,7 +182,7 @@ class _World:
         """How much riskier than usual a request is, no matter what happens."""
         risk = self.tenant_risk[one.tenant] * self.language_risk[one.language] * self.topic_risk[one.topic]
         if not one.documents:
-            return 14.0
+            return math.inf if self.of.cause == "empty" else 14.0  # as bad before as since, or much worse than others
         return risk * self.document_risk[one.documents[0]]
 
 

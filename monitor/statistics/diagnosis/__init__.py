@@ -187,7 +187,7 @@ class _FactorSearch:
     def _only_more(self, one: TestedFactor) -> bool:
         """Whether what a factor explains is, for the greater part, that there is more of what was bad before."""
         found = None if self._prepared.factors[one.number].outcome else self._whole.mix(one.number)
-        return found is not None and found.z >= _SURELY_MORE and found.share >= one.share / 2
+        return found is not None and found.z >= _SURELY_MORE and found.plain_share >= one.share / 2
 
     def _part_instead(self, best: TestedFactor, kept: Sequence[TestedFactor]) -> TestedFactor:
         parts = self._pairs.get(best.number, ())
@@ -223,7 +223,7 @@ class _FactorSearch:
             onset=onset,
             inside=estimate(sums_of([row for index, row in enumerate(rows) if index in having])),
             outside=estimate(sums_of([row for index, row in enumerate(rows) if index not in having])),
-            before=before,
+            before=own.past.rate if own.past.units >= LEAST_UNITS else before,
             cases=own.now.cases,
             bad=own.now.bad,
             part_now=own.now.weight / every.now.weight,

@@ -113,7 +113,10 @@ def excess_z(own: Sides, every: Sides, *, outcome: bool = False) -> float:
     good = max(now.weight - now.bad_weight, 0.0)
     bad_count = now.bad_weight**2 / now.bad_squares
     good_count = (good**2 / now.good_squares if now.good_squares > 0 else 0.0) + 1
-    odds = now.bad_weight / (good + now.unit_weight)
+    # One good answer more. Where bad ones are judged more often than good ones, it is as heavy as a usual good one.
+    all_good = total.weight - total.bad_weight
+    good_unit = total.good_squares / all_good if all_good > 0 else 0.0
+    odds = now.bad_weight / (good + max(now.unit_weight, good_unit))
     return gamma_ratio_z(
         odds * (1 - expected) / expected,
         1 / bad_count,
@@ -183,11 +186,13 @@ def _past_variance(own: Sides, every: Sides, share: float, *, outcome: bool) -> 
 class Mix(NamedTuple):
     """How sure it is that a factor became more frequent, and that it was worse than the rest before. 0 or more.
 
-    `z` is the less certain of both, `share` the share of the rise that the extra cases make at their rate before.
+    `z` is the less certain of both. `share` is the share of the rise that the extra cases make at their rate before,
+    with one pseudo bad answer at the rate of the rest; `plain_share` is that without it.
     """
 
     z: float
     share: float
+    plain_share: float
 
 
 def mix(own: Sides, every: Sides, *, squares: float, past_squares: float) -> Mix | None:
@@ -217,7 +222,8 @@ def mix(own: Sides, every: Sides, *, squares: float, past_squares: float) -> Mix
     )
     worse = gamma_ratio_z(past.rate / rest_rate, past.bad_squares / past.bad_weight**2, 1 / rest_count)
     rise = total.bad_weight - total.weight * total_past.rate
-    return Mix(min(more, worse), extra * (own_before - usual.rest) / rise)
+    shares = (extra * (rate - usual.rest) / rise for rate in (own_before, past.rate))
+    return Mix(min(more, worse), *shares)
 
 
 def visible_share(every: Sides, limit: float) -> float | None:

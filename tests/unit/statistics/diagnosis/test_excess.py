@@ -101,3 +101,11 @@ def test_with_more_bad_answers_a_smaller_cause_is_visible() -> None:
 def test_with_a_handful_of_bad_answers_no_cause_is_visible() -> None:
     assert visible_share(Sides(counted(30, 4), counted(1000, 50)), 3.5) is None
     assert visible_share(EVERY, math.inf) is None
+
+
+def test_a_few_bad_answers_are_no_cause_where_bad_ones_are_judged_more_often_than_good_ones() -> None:
+    """Bad ones weigh 2, good ones 10: of a dozen answers with the factor, the good ones were just not judged."""
+    since = CaseSums(180, 100, 100, 1000.0, 1000.0, 200.0, 400.0, 8000.0)
+    before = CaseSums(1_200, 250, 250, 10_000.0, 10_000.0, 500.0, 1000.0, 95_000.0)
+    own = CaseSums(6, 6, 6, 12.0, 12.0, 12.0, 24.0, 0.0)
+    assert excess_z(Sides(own, CaseSums(weight=120.0, bad_weight=6.0, bad_squares=12.0)), Sides(since, before)) < 2
