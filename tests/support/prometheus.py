@@ -102,7 +102,7 @@ def alertmanager(
         "route": {
             "receiver": "test",
             "group_by": ["alertname", "app", "evaluator"],
-            "group_wait": "200ms",
+            "group_wait": "3s" if inhibit_rules else "200ms",  # what inhibits is known a moment after the alerts
             "group_interval": "500ms",
             "repeat_interval": "1h",
         },
