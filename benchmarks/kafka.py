@@ -1,10 +1,12 @@
 """What reading from Kafka costs: traces a second for one, two and three replicas, processor time a message.
 
-    python -m benchmarks.kafka [--messages 30000]        (needs java and mvn: a real Apache Kafka is started)
+    python -m benchmarks.kafka [--messages 30000] [--quick] [--against CHECKOUT]
 
-A message is one trace of six spans, about 6 kB, keyed by its id. Monitors join a topic with six partitions, stand still
-while it is filled, and go on: the time runs until the group has committed all of it, so until every tenth trace is
-judged by `overlap_groundedness`. Beside them, in the same run, what kafka-python costs alone.
+It needs java and mvn: a real Apache Kafka is started. A message is one trace of six spans, about 15 kB
+(`benchmarks.traffic`), keyed by its id. Monitors join a topic with six partitions, stand still while it is filled, and
+go on: the time runs until the group has committed all of it, so until every tenth trace is judged by
+`overlap_groundedness`. Beside them, in the same run, what kafka-python costs alone. With `--against` another checkout
+is measured, too.
 """
 
 from __future__ import annotations
@@ -16,18 +18,19 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.running import HERE, Monitor, cpu_seconds, get, running, wait_for
+from benchmarks.traffic import SPANS_IN_TRACE, Service
 from tests.support.kafka import Broker
-from tests.support.kafka_fleet import LETTERS, Fleet, Template, left
-from tests.support.tools import wait_until
+from tests.support.kafka_fleet import LETTERS, left
 
 _PARTITIONS = 6
-_PADDING = 1_400
 _LONGEST = 600.0
 
 
@@ -39,11 +42,10 @@ class Figures(NamedTuple):
 
 
 def messages(count: int, seed: int = 1) -> Iterator[tuple[bytes, bytes]]:
-    """Traces of their own: key and value."""
-    template, draw = Template(padding=_PADDING), random.Random(seed)
-    for _ in range(count):
-        trace_id = f"{draw.getrandbits(128) | 1:032x}"
-        yield trace_id.encode(), template.messages(trace_id)[0]
+    """Yield traces of their own, each as key and value."""
+    for request in Service(seed).requests(count, SPANS_IN_TRACE):
+        key = request.resource_spans[0].scope_spans[0].spans[0].trace_id.hex().encode()
+        yield key, request.SerializeToString()
 
 
 def produce(broker: Broker, topic: str, made: list[tuple[bytes, bytes]]) -> Figures:
@@ -76,63 +78,53 @@ def bare(broker: Broker, topic: str, count: int) -> Figures:
 
 
 def monitors(
-    broker: Broker, folder: Path, replicas: int, made: list[tuple[bytes, bytes]], *, rate: float = 0.1
+    broker: Broker, replicas: int, made: list[tuple[bytes, bytes]], *, rate: float = 0.1, checkout: Path = HERE
 ) -> Figures:
-    """A group of monitors on a topic of its own, which keep `rate` of the traces."""
-    topic = f"spans-{replicas}-{rate:g}"
+    """Run a group of monitors of `checkout` on a topic of its own; they keep `rate` of the traces."""
+    topic = f"spans-{replicas}-{rate:g}-{random.SystemRandom().randrange(10**9)}"
     broker.create_topics(topic, partitions=_PARTITIONS)
-    source: dict[str, Any] = {
-        "type": "kafka",
-        "brokers": broker.address,
-        "group": topic,
-        "topics": {topic: "otlp_proto"},
-    }
+    source = {"type": "kafka", "brokers": broker.address, "group": topic, "topics": {topic: "otlp_proto"}}
     config = {
         "sources": [{**source, "session_timeout": "5m"}],
         "sampling": {"traces": rate},
         "assembly": {"grace_period": "1s"},
         "evaluators": [{"type": "overlap_groundedness"}],
-        "alerts": [],
-        "log": {"level": "WARNING"},
     }
-    folder.mkdir()
-    with Fleet(folder, replicas, config) as fleet:
-        name, each = "ragmonitor_consumer_assigned_partitions", _PARTITIONS // replicas
-        wait_until(
-            lambda: all(one.total(name) == each for one in fleet.replicas), 120, "its partitions for each replica"
-        )
+    with ExitStack() as stack:
+        group = [stack.enter_context(running(config, checkout=checkout)) for _ in range(replicas)]
+        each = _PARTITIONS // replicas
+        wait_for(lambda: all(_assigned(one) == each for one in group), 120, "its partitions for each replica")
         time.sleep(2)
-        for one in fleet.replicas:
-            one.send_signal(signal.SIGSTOP)
+        for one in group:
+            os.kill(one.pid, signal.SIGSTOP)
         produce(broker, topic, made)
-        before = sum(_cpu_seconds(fleet))
-        for one in fleet.replicas:
-            one.send_signal(signal.SIGCONT)
+        before = sum(cpu_seconds(one.pid) for one in group)
+        for one in group:
+            os.kill(one.pid, signal.SIGCONT)
         began = time.monotonic()
-        while left(broker, topic, [topic]):
-            if time.monotonic() - began > _LONGEST:
-                raise SystemExit(f"{replicas} replicas were not done after {_LONGEST:g} s")
-            time.sleep(0.2)
+        wait_for(lambda: not left(broker, topic, [topic]), _LONGEST, "the end of all messages", every=0.2)
         seconds = time.monotonic() - began
-        return _figures(len(made), seconds, sum(_cpu_seconds(fleet)) - before)
+        return _figures(len(made), seconds, sum(cpu_seconds(one.pid) for one in group) - before)
+
+
+def _assigned(monitor: Monitor) -> int:
+    lines = get(monitor.ports["metrics"], "/metrics").splitlines()
+    name = "ragmonitor_consumer_assigned_partitions"
+    return sum(int(float(line.rpartition(" ")[2])) for line in lines if line.startswith(name))
 
 
 def _figures(count: int, seconds: float, processor: float) -> Figures:
     return Figures(count / seconds, processor / count * 1e6)
 
 
-def _cpu_seconds(fleet: Fleet) -> Iterator[float]:
-    for one in fleet.replicas:
-        assert one.process is not None
-        fields = Path(f"/proc/{one.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        yield (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def main() -> None:
     """Print the table."""
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--messages", type=int, default=30_000)
-    made = list(messages(ask.parse_args().messages))
+    ask.add_argument("--quick", action="store_true", help="one replica that keeps nothing, and one that keeps a tenth")
+    ask.add_argument("--against", type=Path, help="another checkout")
+    options = ask.parse_args()
+    made = list(messages(options.messages))
     size = sum(len(value) for _, value in made) / len(made)
     load = os.getloadavg()[0]
     table = Table(
@@ -151,10 +143,15 @@ def main() -> None:
             broker.create_topics("bare", partitions=_PARTITIONS)
             add("kafka-python, writing", produce(broker, "bare", made))
             add("kafka-python, reading and doing nothing", bare(broker, "bare", len(made)))
-            add("1 replica that keeps nothing", monitors(broker, folder / "monitors-0", 1, made, rate=0.0))
-            for replicas in (1, 2, 3):
-                got = monitors(broker, folder / f"monitors-{replicas}", replicas, made)
-                add(f"{replicas} replica{'s' if replicas > 1 else ''}", got)
+            checkouts = {
+                "": HERE,
+                **({f", {options.against.name}": options.against.resolve()} if options.against else {}),
+            }
+            for rate, what in ((0.0, "1 replica that keeps nothing"), (0.1, "1 replica")):
+                for other, checkout in checkouts.items():
+                    add(what + other, monitors(broker, 1, made, rate=rate, checkout=checkout))
+            for replicas in () if options.quick else (2, 3):
+                add(f"{replicas} replicas", monitors(broker, replicas, made))
     Console(width=120).print(table)
 
 

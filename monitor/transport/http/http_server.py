@@ -82,8 +82,8 @@ class _Server(uvicorn.Server):
         return contextlib.nullcontext()
 
 
-class _Piece:
-    """A piece of a body in place of uvicorn's `bytearray`, which is not copied where it is read before the next."""
+class _FirstPiece:
+    """The first piece of a body, in place of uvicorn's `bytearray`: not copied if it is read before the next comes."""
 
     __slots__ = ("_content",)
 
@@ -151,7 +151,7 @@ class _Protocol(HttpToolsProtocol):
         if cycle.body:
             cycle.body += body
         else:
-            cycle.body = _Piece(body)  # type: ignore[assignment]
+            cycle.body = _FirstPiece(body)  # type: ignore[assignment]
         if len(cycle.body) > _HIGH_WATER:
             self.flow.pause_reading()
         cycle.message_event.set()

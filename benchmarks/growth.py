@@ -1,0 +1,119 @@
+"""Whether a span and a kept trace cost the same however much there is: open traces, apps, evaluators.
+
+    python -m benchmarks.growth [--traces 1000] [--runs 3]
+
+*To the ack* is the processor time of a span while so many other traces are open, or while the spans come from so many
+apps in turn, all of them kept. *A kept trace* is that of a trace until it is judged by so many local evaluators and
+stored: by `overlap_groundedness` alone, with three that look at lengths and counts, with four that read the texts.
+How it is measured is said in `benchmarks.ingest`. Only Linux.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.ingest import Row, send, spread
+from benchmarks.running import all_ended, cpu_seconds, running, wait_for
+from benchmarks.traffic import Service
+
+_ROW: Final = Row("http", 60, "100%", "overlap", 1)
+_TRACES_OF_REQUEST: Final = 10
+_LOCAL: Final = (
+    "overlap_groundedness", "response_length", "retrieval_empty", "context_not_recorded", "retrieval_overlap",
+    "refusal_pattern", "injection_pattern", "pii_leak",
+)  # fmt: skip
+_WAITING: Final = {"grace_period": "30m", "idle_timeout": "1h", "max_age": "2h"}
+_OPEN, _APPS, _EVALUATORS = (10, 1_000, 10_000, 100_000), (1, 20, 200), (1, 4, 8)
+
+
+def _open(traces: int) -> Iterator[bytes]:
+    """Yield requests with a span of each of so many traces, whose root span does not come."""
+    for start in range(0, traces, 500):
+        request = ExportTraceServiceRequest()
+        spans = request.resource_spans.add().scope_spans.add().spans
+        for number in range(start, min(start + 500, traces)):
+            trace_id = b"open" + number.to_bytes(12, "big")
+            spans.add(trace_id=trace_id, span_id=b"\1" * 8, parent_span_id=b"\2" * 8, name="waits", kind=1)
+        yield request.SerializeToString()
+
+
+def _requests(traces: int, apps: int) -> list[bytes]:
+    services = [Service(seed) for seed in range(7, 7 + min(apps, 3))]
+    made: list[bytes] = []
+    for number in range(max(1, traces // _TRACES_OF_REQUEST)):
+        service = services[number % len(services)]
+        requests = service.requests(_TRACES_OF_REQUEST, _ROW.batch, f"app-{number % apps}")
+        made += (one.SerializeToString() for one in requests)
+    return made
+
+
+def to_the_ack(traces: int, *, opened: int = 0, apps: int = 1) -> float:
+    """Return the microseconds a span while `opened` traces are open, or of spans from `apps` services in turn."""
+    bodies = _requests(traces, apps)
+    config = {
+        "assembly": _WAITING,
+        "evaluators": [{"type": "overlap_groundedness"}],
+        "limits": {"memory": "2GiB"},
+    }
+    with running(config) as monitor:
+        port = monitor.ports[_ROW.port]
+        send(_ROW, port, list(_open(opened)))
+        send(_ROW, port, _requests(max(100, 2 * _TRACES_OF_REQUEST * apps), apps))
+        time.sleep(2)
+        before = cpu_seconds(monitor.pid)
+        send(_ROW, port, bodies)
+        return (cpu_seconds(monitor.pid) - before) / len(bodies) / _ROW.batch * 1e6
+
+
+def kept_trace(traces: int, evaluators: int) -> float:
+    """Return the milliseconds of a kept trace with so many evaluators."""
+    configured: list[dict[str, Any]] = [{"type": name} for name in _LOCAL[:evaluators]]
+    bodies, warm = _requests(traces, 1), _requests(100, 1)[:10]
+    with running({"assembly": {"grace_period": "5s"}, "evaluators": configured}) as monitor:
+        port, metrics = monitor.ports[_ROW.port], monitor.ports["metrics"]
+        send(_ROW, port, warm)
+        expected = len(warm) * _TRACES_OF_REQUEST
+        wait_for(lambda: all_ended(metrics, expected), 300, "the end of the first traces", every=1.0)
+        bodies = bodies[len(warm) :]  # the first have the same trace ids
+        before = cpu_seconds(monitor.pid)
+        send(_ROW, port, bodies)
+        expected += len(bodies) * _TRACES_OF_REQUEST
+        wait_for(lambda: all_ended(metrics, expected), 600, "the end of all traces", every=2.0)
+        time.sleep(1)
+        return (cpu_seconds(monitor.pid) - before) / len(bodies) / _TRACES_OF_REQUEST * 1e3
+
+
+def main() -> None:
+    """Print the table."""
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--traces", type=int, default=1000, help="traces of a run")
+    ask.add_argument("--runs", type=int, default=3)
+    options = ask.parse_args()
+    table = Table("of", "number", title=f"median (lowest to highest) of {options.runs} runs, all traces kept")
+    table.add_column("to the ack, us a span", justify="right")
+    table.add_column("a kept trace, ms", justify="right")
+    console = Console(width=110)
+
+    def add(what: str, number: int, ack: Sequence[float], kept: Sequence[float]) -> None:
+        table.add_row(what, f"{number:,}", spread(ack) if ack else "", spread(kept, 2) if kept else "")
+        console.print(what, number, ack, kept, style="dim")
+
+    runs, traces = range(options.runs), options.traces
+    for number in _OPEN:
+        add("open traces", number, [to_the_ack(traces, opened=number) for _ in runs], [])
+    for number in _APPS:
+        add("apps", number, [to_the_ack(traces, apps=number) for _ in runs], [])
+    for number in _EVALUATORS:
+        add("evaluators", number, [], [kept_trace(traces, number) for _ in runs])
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
