@@ -186,10 +186,12 @@ class SelfAlertChecks:
 
     def __init__(self, observed: Observed) -> None:
         self._conditions = tuple((one, one.condition(observed)) for one in self_alerts() if one.condition is not None)
+        conditions = [condition for _, condition in self._conditions]
+        self._counting = [one for one in conditions if type(one).on_received is not Condition.on_received]
 
     def on_received(self, app: str, traces: int) -> None:
-        """Pass on that traces arrived."""
-        for _, condition in self._conditions:
+        """Pass on that traces arrived, to those that want to know: it is called for every delivery."""
+        for condition in self._counting:
             condition.on_received(app, traces)
 
     def on_result(self, result: EvaluationResult, app: str) -> None:

@@ -91,9 +91,13 @@ class SpanIngest:
             if payload:
                 record = SpoolRecord(batch.source, batch.signal, now, meta=self._meta, payload=payload)
                 ack = await self._spool.append(record)
-            with anyio.CancelScope(shield=True):  # it is in the spool: all of it is taken, even if the sender is gone
-                for _ in self._admit(batch, found, ack, now):
-                    await anyio.lowlevel.checkpoint()
+            steps = self._admit(batch, found, ack, now)
+            if len(found.kept) < _TRACES_AT_ONCE:  # one step; a scope would cost as much as taking a trace
+                next(steps, None)
+            else:
+                with anyio.CancelScope(shield=True):  # what is in the spool is taken, even if the sender is gone
+                    for _ in steps:
+                        await anyio.lowlevel.checkpoint()
         rejected = found.counts.get("invalid", 0)
         return Accepted(rejected, found.fault if rejected else "")
 
