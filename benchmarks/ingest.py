@@ -1,7 +1,7 @@
 """What receiving and judging cost: processor time of the running monitor under load from another process.
 
     python -m benchmarks.ingest [--quick] [--against CHECKOUT] [--transports http,http-gzip,grpc-gzip,json-gzip]
-        [--batches 1,64,512] [--kept 10%,100%] [--evaluators overlap,local] [--processes 0,1,2] [--profile]
+        [--batches 1,64,512] [--kept 10%,100%] [--evaluators overlap,local] [--processes 0,1,2] [--ack-only] [--profile]
 
 Each run starts `rag-monitor run` as a process of its own, sends it RAG traces of six spans (`benchmarks.traffic`,
 about 15 kB with five documents of 800 characters) over loopback on 16 connections, and reads the processor time of that
@@ -169,16 +169,22 @@ def measure_floor(row: Row, bodies: Sequence[bytes], spans: int) -> float:
 
 
 def measure(
-    row: Row, checkout: Path, bodies: Sequence[bytes], traces: int, *, profiled: bool = False
+    row: Row, checkout: Path, bodies: Sequence[bytes], traces: int, *, profiled: bool = False, ack_only: bool = False
 ) -> tuple[Figures, tuple[Stacks, Stacks]]:
-    """Start a monitor, load it, and read what it cost; with `profiled`, samples until the last answer, and after it."""
+    """Start a monitor, load it, and read what it cost; with `profiled`, samples until the last answer, and after it.
+
+    With `ack_only` traces stay open, and what follows is not measured.
+    """
     config = {"sampling": {"traces": row.kept}, **_EVALUATORS[row.evaluators]}
+    if ack_only:
+        config["assembly"] = {"grace_period": "5m", "idle_timeout": "5m"}
     share = float(row.kept.rstrip("%")) / 100
     warm = traces // 10
     with running(config, checkout=checkout, processes=row.processes) as monitor:
         send(row, monitor.ports[row.port], bodies_of(row, warm, seed=1))
         metrics = monitor.ports["metrics"]
-        wait_for(lambda: all_ended(metrics, warm), 300, "the end of the first traces", every=_LOOK_EVERY)
+        if not ack_only:
+            wait_for(lambda: all_ended(metrics, warm), 300, "the end of the first traces", every=_LOOK_EVERY)
         time.sleep(1)
         idle = megabytes(monitor.pid, "VmRSS")
         first, second = (Profile(monitor.pid) if profiled else nullcontext(NOT_PROFILED) for _ in range(2))
@@ -187,7 +193,8 @@ def measure(
             send(row, monitor.ports[row.port], bodies)
             acked = cpu_of_each(monitor.pid)
         with second as judging:
-            wait_for(lambda: all_ended(metrics, warm + traces), 600, "the end of all traces", every=_LOOK_EVERY)
+            if not ack_only:
+                wait_for(lambda: all_ended(metrics, warm + traces), 600, "the end of all traces", every=_LOOK_EVERY)
             seconds = time.monotonic() - began
             time.sleep(1)  # the history is written a moment later
             done = cpu_of_each(monitor.pid)
@@ -210,6 +217,14 @@ def spread(values: Sequence[float], digits: int = 1) -> str:
     return f"{middle:,.{digits}f} ({min(values):,.{digits}f} to {max(values):,.{digits}f})"
 
 
+def _of_kept(figures: Sequence[Figures], kept: Sequence[float]) -> tuple[str, str, str]:
+    return (
+        spread(kept, 2),
+        f"{statistics.median(one.busiest_ms for one in figures):.2f}",
+        f"{statistics.median(one.kept_per_second for one in figures):,.0f}",
+    )
+
+
 def _rows(options: argparse.Namespace) -> Iterator[Row]:
     lists = (options.transports, options.batches, options.kept, options.evaluators, options.processes)
     for transport, batch, kept, evaluators, processes in itertools.product(*(one.split(",") for one in lists)):
@@ -227,6 +242,7 @@ def _options() -> argparse.Namespace:
     ask.add_argument("--traces", type=int, default=4000, help="traces of a run; fewer where all are kept")
     ask.add_argument("--runs", type=int, default=5)
     ask.add_argument("--against", type=Path, action="append", default=[], help="another checkout, measured in turns")
+    ask.add_argument("--ack-only", action="store_true", help="do not wait until kept traces are judged")
     ask.add_argument("--profile", action="store_true", help="print the share of each step")
     options = ask.parse_args()
     if options.quick:
@@ -257,15 +273,14 @@ def main() -> None:
             bodies = bodies_of(row, traces, seed=7 + run)
             floors.append(measure_floor(row, bodies, traces * SPANS_IN_TRACE))
             for name, checkout in checkouts.items():
-                found[name].append(measure(row, checkout, bodies, traces)[0])
+                found[name].append(measure(row, checkout, bodies, traces, ack_only=options.ack_only)[0])
                 console.print(f"{row} {name}: {found[name][-1]}", style="dim")
         for name, figures in found.items():
             acks, kept = [one.to_the_ack for one in figures], [one.kept_ms for one in figures]
             table.add_row(
                 *(row.transport, str(row.batch), row.kept, row.evaluators, str(row.processes), name),
                 *(spread(floors), spread(acks), f"{statistics.median(acks) / statistics.median(floors):.1f}"),
-                *(spread(kept, 2), f"{statistics.median(one.busiest_ms for one in figures):.2f}"),
-                f"{statistics.median(one.kept_per_second for one in figures):,.0f}",
+                *("", "", "") if options.ack_only else _of_kept(figures, kept),
                 f"{statistics.median(one.idle_mb for one in figures):.0f},"
                 f" {statistics.median(one.peak_mb for one in figures):.0f}",
             )
