@@ -6,6 +6,7 @@ diagnose_rate(config, app="shop", evaluator="groundedness", window=6 * 3600).fou
 from __future__ import annotations
 
 import heapq
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -107,26 +108,27 @@ def diagnose_results(
         window: as in `diagnose_rate`.
         slices: the configured ones, which are also looked at two together.
     """
-    answers: dict[str, tuple[EvaluationResult, float]] = {}
+    answers: dict[str, JudgedAnswer] = {}
     refused: dict[str, bool] = {}
     unread = 0
     for line in _lines(paths):
         try:
             one = from_json(load(line))
-        except ValueError:
+            if one.case.app != app or not isinstance(one.outcome, Score) or one.score_source is not ScoreSource.OWN:
+                continue
+            if one.evaluator == _REFUSALS and evaluator != _REFUSALS:
+                refused[one.case.request_id] = one.defect
+            if one.evaluator == evaluator and one.scope is RateScope.LIVE:
+                answers[one.case.request_id] = _answer(one, one.outcome.value)
+        except (ValueError, TypeError, AttributeError, KeyError):  # a row of strangers may hold anything
             unread += 1
-            continue
-        if one.case.app != app or not isinstance(one.outcome, Score) or one.score_source is not ScoreSource.OWN:
-            continue
-        if one.evaluator == _REFUSALS and evaluator != _REFUSALS:
-            refused[one.case.request_id] = one.defect
-        if one.evaluator == evaluator and one.scope is RateScope.LIVE:
-            answers[one.case.request_id] = one, min(one.case.answered_at or one.evaluated_at, one.evaluated_at)
-    now = max((at for _, at in answers.values()), default=0.0)
+    now = max((one.at for one in answers.values()), default=0.0)
     newest = heapq.nlargest(
-        BASELINE_AT_MOST + SEARCHED_AT_MOST, answers.items(), key=lambda item: (item[1][1], item[0])
+        BASELINE_AT_MOST + SEARCHED_AT_MOST, answers.values(), key=lambda one: (one.at, one.request_id)
     )
-    read = [_answer(one, at, refused.get(key)) for key, (one, at) in newest if at >= now - 2 * window - BASELINE]
+    read = [
+        one._replace(refused=refused.get(one.request_id)) for one in newest if one.at >= now - 2 * window - BASELINE
+    ]
     return _diagnosed(read, _Asked(app, evaluator, window, now), slices, unread)
 
 
@@ -138,10 +140,13 @@ def _lines(paths: Iterable[Path]) -> Iterator[bytes]:
                     yield line
 
 
-def _answer(one: EvaluationResult, at: float, refused: bool | None) -> JudgedAnswer:
-    score = one.outcome.value if isinstance(one.outcome, Score) else 0.0
+def _answer(one: EvaluationResult, score: float) -> JudgedAnswer:
+    """Read an answer of a file. Raises `ValueError`, `TypeError`, `AttributeError` where it is none."""
+    at, weight = min(float(one.case.answered_at or one.evaluated_at), float(one.evaluated_at)), float(one.weight)
+    if not (math.isfinite(at) and math.isfinite(weight) and weight > 0):
+        raise ValueError("neither a time nor a weight is infinite, and a weight is above 0")
     features = features_of(one.case, one.service_version, _FILE_KEY)
-    return JudgedAnswer(one.case.request_id, at, one.weight, one.defect, score, features, refused)
+    return JudgedAnswer(str(one.case.request_id), at, weight, bool(one.defect), float(score), features, refused=None)
 
 
 class _Asked(NamedTuple):

@@ -21,10 +21,9 @@ class FoundFactor:
 
     `parts`: the two slices of a pair, otherwise the factor itself. `z`: how sure, in standard deviations. `onset`: of
     its own cases; of all cases for `more`, None where they show no step. `inside` and `outside`: the rate since the
-    onset with and without it, with 95 % limits; `before`: its own rate before the onset; with
-    hardly a bad answer then, one nearer to that of the rest. `cases` and `bad`: how many
-    since the onset. `part_now` and `part_before`: the weighted part of all answers that has it. `likewise`: factors
-    that most of the same bad answers have.
+    onset with and without it, with 95 % limits; `before`: its own rate before the onset, nearer to that of the rest if
+    it had hardly a bad answer then. `cases` and `bad`: how many since the onset. `part_now` and `part_before`: the
+    weighted part of all answers that has it. `likewise`: factors that most of the same bad answers have.
     """
 
     factor: Factor

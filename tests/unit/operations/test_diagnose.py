@@ -153,8 +153,20 @@ def test_lines_that_hold_no_result_are_counted_and_left_out(tmp_path: Path) -> N
     path = written(tmp_path / "one.jsonl", results(in_acme), texts=True)
     hostile = [b"{}", b"[" * 100_000, b"null", b"\xff\xfe", b'{"outcome": "score"}', b"1e999", b'"' + b"x" * 100_000]
     path.write_bytes(path.read_bytes() + b"\n".join([*hostile, b""]))
+    row = as_json(results(in_acme, number=1)[0])
+    wrong: list[dict[str, Any]] = [
+        {"weight": 0},
+        {"weight": "heavy"},
+        {"evaluated_at": "today"},
+        {"answered_at": [], "evaluated_at": {}},
+        {"attributes": ["tenant"]},
+        {"retrieved_context": [{"content": 1, "doc_uri": 2}]},
+        {"request": {"query": 3}},
+    ]
+    with path.open("ab") as file:
+        file.writelines(dump({**row, "request_id": "other", **one}) + b"\n" for one in wrong)
     one = from_files(path)
-    assert one.unread == len(hostile)
+    assert one.unread == len(hostile) + len(wrong)
     assert [factor.factor.value for factor in one.found.factors] == ["acme"]
 
 
