@@ -44,7 +44,6 @@ class Ingestion(NamedTuple):
     product: str
     version: str
     cpu_ms: list[float]
-    per_second: list[float]
     idle_mb: float
     peak_mb: float
     disk_kb: float
@@ -67,9 +66,7 @@ def measure(products: Sequence[str], folder: Path, *, traces: int, runs: int) ->
             found[name].append(_one(name, folder, traces))
     for many in found.values():
         last = many[-1]
-        yield last._replace(
-            cpu_ms=[one.cpu_ms[0] for one in many], per_second=[one.per_second[0] for one in many]
-        )  # fmt: skip
+        yield last._replace(cpu_ms=[one.cpu_ms[0] for one in many])
 
 
 def _one(name: str, folder: Path, traces: int) -> Ingestion:
@@ -81,14 +78,13 @@ def _one(name: str, folder: Path, traces: int) -> Ingestion:
             _settle(server, warm)
             idle = _memory(server.pid, "VmRSS")
             bodies = _bodies(traces, seed=2)
-            before, began = _cpu(server.pid), time.monotonic()
+            before = _cpu(server.pid)
             _send(server, bodies)
-            ended = _settle(server, warm + traces)
+            _settle(server, warm + traces)
             used = _cpu(server.pid) - before
             peak = _memory(server.pid, "VmHWM")
         grown = _size(server.data) - empty  # after an orderly end, when databases have put away their logs
-    per_second, disk = traces / (ended - began), grown / (traces + warm) / 1e3
-    return Ingestion(name, server.version, [used / traces * 1e3], [per_second], idle, peak, disk)
+    return Ingestion(name, server.version, [used / traces * 1e3], idle, peak, grown / (traces + warm) / 1e3)
 
 
 def _bodies(traces: int, seed: int) -> list[bytes]:
@@ -126,20 +122,18 @@ async def _post(port: int, bodies: Sequence[bytes], headers: Mapping[str, str]) 
     await asyncio.gather(*(connection() for _ in range(_CONNECTIONS)))
 
 
-def _settle(server: _Server, received: int) -> float:
-    """Wait until all is done; the time at which it was, to some tenths of a second."""
+def _settle(server: _Server, received: int) -> None:
+    """Wait until all is done: by what the monitor says, and of others until they rest."""
     if server.metrics:
         wait_for(lambda: all_ended(server.metrics, received), 600, "the end of all traces", every=0.5)
-        done = time.monotonic()
         time.sleep(2)  # the history is written a moment later
-        return done
+        return
     seen, last = _cpu(server.pid), time.monotonic()
     while time.monotonic() - last < _LOOK:
         time.sleep(0.2)
         now = _cpu(server.pid)
         if now - seen > _QUIET:
             seen, last = now, time.monotonic()
-    return last
 
 
 def _family(pid: int) -> Iterator[int]:

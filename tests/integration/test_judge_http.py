@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import inspect
 import json
 import logging
 import os
@@ -468,6 +469,17 @@ async def test_opening_does_not_wait_for_the_import_nor_hold_readiness_back(rig,
         assert rig.runtime.health.ready
         assert not judge._loaded.is_set()
         opened.set()
+
+
+async def test_litellm_prepares_no_log_entry_of_a_call(rig, llm):
+    """With another litellm, whose function has another name, calls only cost more: then this test says so."""
+    llm.always(good())
+    async with rig.judge() as judge:
+        await judge.ask(question())
+    from litellm import utils
+
+    assert utils._dispatch_success_logging.__module__ == litellm_provider.__name__
+    assert " _dispatch_success_logging(" in inspect.getsource(utils.client)
 
 
 async def test_litellm_is_left_without_callbacks_retries_and_downloads(rig, llm):

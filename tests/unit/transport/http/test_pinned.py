@@ -120,3 +120,22 @@ async def test_a_name_that_does_not_resolve_is_a_failed_connection(monkeypatch: 
     with pytest.raises(httpx.ConnectError) as caught:
         await ask(Wire(), "http://unknown.example/")
     assert isinstance(caught.value.__cause__, socket.gaierror)
+
+
+@pytest.mark.parametrize("host", ["203.0.113.7", "[2001:db8::7]"])
+async def test_an_address_is_connected_to_without_a_question_to_the_resolver(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(*_given: Any, **_named: Any) -> Any:
+        raise AssertionError("an address was resolved")
+
+    monkeypatch.setattr(socket, "getaddrinfo", asked)
+    wire = Wire()
+    await ask(wire, f"http://{host}:8000/v1")
+    assert [seen[0] for seen in wire.seen] == [host.strip("[]")]
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "224.0.0.1"])
+async def test_an_address_that_hands_out_credentials_is_refused_as_an_address(host: str) -> None:
+    with pytest.raises(httpx.ConnectError, match="link-local or metadata"):
+        await ask(Wire(), f"http://{host}/v1")
