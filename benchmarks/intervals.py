@@ -148,11 +148,11 @@ def _sums(sample: Sequence[int], columns: _Columns) -> Sums:
 def power(threshold: float, rate: float) -> float:
     """How often as many as `judged_to_tell` says do tell, at z 2.58."""
     judged = judged_to_tell(threshold, rate, 2.58)
-    told = 0.0
+    noticed = 0.0
     for defects, chance in enumerate(exact(rate, judged)):
         found = estimate(Sums.counted(judged, defects), 2.58)
-        told += chance * (found is not None and found.lower > threshold)
-    return told
+        noticed += chance * (found is not None and found.lower > threshold)
+    return noticed
 
 
 def corrected(rate: float, labels: int, runs: int) -> list[tuple[float, float]]:

@@ -141,8 +141,8 @@ def print_needed(_: Size, parallel: Run) -> None:
     ]
     zs = [one.z for one in DEFAULT_WINDOWS]
     rows = [
-        [_percent(limit, 0), _percent(rate, 0), *(f"{judged_to_tell(limit, rate, z):,}" for z in zs), f"{told:.3f}"]
-        for (limit, rate), told in zip(asked, parallel(power, asked), strict=True)
+        [_percent(limit, 0), _percent(rate, 0), *(f"{judged_to_tell(limit, rate, z):,}" for z in zs), f"{found:.3f}"]
+        for (limit, rate), found in zip(asked, parallel(power, asked), strict=True)
     ]
     title = "Answers to score in a window until its lower limit is above the threshold, 9 times in 10"
     table(title, ["threshold", "true rate", *(f"z {z:g}" for z in zs), "power at z 2.58"], rows)
@@ -313,10 +313,10 @@ def print_looks(size: Size, parallel: Run) -> None:
     title = "One look: how often the lower limit is above the true rate, divided by the promise; the worst cell"
     table(title, ["weights", *(f"z {z:g}" for z in zs)], rows)
     asked = [(0.03, 0.1, 100, 3.09), (0.2, 0.4, 50, 3.09), (0.3, 0.6, 30, 3.09), (0.5, 0.8, 30, 3.09)]
-    told = parallel(samplers.noticed, asked)
+    noticed = parallel(samplers.noticed, asked)
     rows = [
         [_percent(limit, 0), _percent(rate, 0), str(judged), f"{one:.2f}"]
-        for (limit, rate, judged, _), one in zip(asked, told, strict=True)
+        for (limit, rate, judged, _), one in zip(asked, noticed, strict=True)
     ]
     table(
         "How often one look notices, equal weights, z 3.09: exact",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from statistics import NormalDist
 from typing import NamedTuple
@@ -110,41 +111,58 @@ def population(sampler: str, rate: float) -> list[Cell]:
     return found
 
 
-def _traffic(sampler: str, rate: float) -> tuple[list[Sums], list[float], float, float]:
-    """Return what can be judged, its cumulative shares, the true rate of the traffic, and the usual weight."""
-    cells = [one for one in population(sampler, rate) if one.share > 0]
-    traffic = math.fsum(one.share * one.weight for one in cells)
-    true = math.fsum(one.share * one.weight for one in cells if one.defect) / traffic
-    usual = math.fsum(one.share * one.weight**2 for one in cells) / traffic
-    drawn = [Sums.of(one.weight, defect=one.defect) for one in cells]
-    return drawn, list(accumulate(one.share for one in cells)), true, usual
+class _Traffic:
+    """What can be judged, the true rate of it, and the usual weight."""
+
+    def __init__(self, sampler: str, rate: float) -> None:
+        cells = [one for one in population(sampler, rate) if one.share > 0]
+        traffic = math.fsum(one.share * one.weight for one in cells)
+        self.true = math.fsum(one.share * one.weight for one in cells if one.defect) / traffic
+        self.usual = math.fsum(one.share * one.weight**2 for one in cells) / traffic
+        self._shares = list(accumulate(one.share for one in cells))
+        self._all = range(len(cells))
+        self._weights = [one.weight for one in cells]
+        self._defects = [one.weight * one.defect for one in cells]
+
+    def judged(self, number: int, rng: random.Random) -> Sums:
+        """Draw so many answers, each a session of its own."""
+        drawn = rng.choices(self._all, cum_weights=self._shares, k=number)
+        weights = [self._weights[one] for one in drawn]
+        defects = [one for one in map(self._defects.__getitem__, drawn) if one]
+        bad, every = (sum(one * one for one in some) for some in (defects, weights))
+        good = 0.0 if len(defects) == number else every - bad
+        return Sums(number, len(defects), sum(weights), sum(defects), bad, good, max(weights), bad, every, bad)
+
+
+_traffic = lru_cache(maxsize=2)(_Traffic)
+"""The jobs of one population come one after the other."""
 
 
 def coverage(sampler: str, rate: float, judged: int, samples: int) -> Coverage:
     """Draw samples and compare their intervals with the true rate of the population."""
-    drawn, cumulative, true, usual = _traffic(sampler, rate)
+    traffic = _traffic(sampler, rate)
     rng = random.Random(f"{sampler} {rate} {judged}")
     below = above = 0
     width = 0.0
     for _ in range(samples):
-        found = estimate(Sums.total(rng.choices(drawn, cum_weights=cumulative, k=judged)), usual=usual)
+        found = estimate(traffic.judged(judged, rng), usual=traffic.usual)
         assert found is not None
-        below += found.upper < true
-        above += found.lower > true
+        below += found.upper < traffic.true
+        above += found.lower > traffic.true
         width += found.upper - found.lower
     return Coverage(1 - (below + above) / samples, below / samples, above / samples, width / samples)
 
 
 def look(sampler: str, rate: float, judged: int, zs: Sequence[float], samples: int) -> list[float]:
     """How often the lower limit at each z lies above the true rate, divided by the promise: one look of an alert."""
-    drawn, cumulative, true, usual = _traffic(sampler, rate)
+    traffic = _traffic(sampler, rate)
     rng = random.Random(f"look {sampler} {rate} {judged}")
     above = [0] * len(zs)
     for _ in range(samples):
-        sums = Sums.total(rng.choices(drawn, cum_weights=cumulative, k=judged))
+        sums = traffic.judged(judged, rng)
         for place, z in enumerate(zs):
-            found = estimate(sums, z, usual=usual)
-            above[place] += found is not None and found.lower > true
+            found = estimate(sums, z, usual=traffic.usual)
+            above[place] += found is not None and found.lower > traffic.true
     return [one / samples / (1 - NormalDist().cdf(z)) for one, z in zip(above, zs, strict=True)]
 
 

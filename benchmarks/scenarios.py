@@ -41,7 +41,7 @@ _SUBJECT = Subject(NAME, Severity.WARNING)
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """What the rule made of 30 days, as who is told of its alarms would count them.
+    """What the rule made of 30 days, counted as notifications.
 
     `alarms`: how many began; `late`: those of them that began when `SETTLED_DAYS` were over; `first`, `ended`: the
     hours from the start to the first one and to its end, None where there was none; `bare`: how many there would have
@@ -109,7 +109,7 @@ def findings(parts: list[tuple[int, int]], start: int, family: str, per_session:
                 yield ConditionResult(AlertStatus.OK, "", holds=held(changes))
 
 
-def told(found: list[ConditionResult]) -> list[tuple[int, int]]:
+def alarms_of(found: list[ConditionResult]) -> list[tuple[int, int]]:
     """The first look of each alarm and the first after it, by the states that the monitor would have gone through."""
     tracker, alarms, on = AlertTracker(), list[tuple[int, int]](), False
     for look, finding in enumerate(found):
@@ -132,7 +132,7 @@ def month(  # noqa: PLR0917 - the job of a pool has positions only
     start = _START + rng.randrange(7) * 86400
     parts = list(looks(scenario, rate, per_hour / per_session, days=MONTH, start=start, rng=rng))
     found = list(findings(parts, start, family, per_session))
-    alarms = told(found)
+    alarms = alarms_of(found)
     late = sum(begin >= SETTLED_DAYS * LOOKS_A_DAY for begin, _ in alarms)
     first, ended = ((alarms[0][0] + 1) * LOOK / HOUR, alarms[0][1] * LOOK / HOUR) if alarms else (None, None)
     return Month(len(alarms), late, first, ended, episodes([one.status is AlertStatus.FIRING for one in found]))

@@ -65,8 +65,8 @@ def oracle(auroc: float, rate: float, rng: random.Random, size: int = 20_000) ->
     shift = distance(auroc)
     mix = mixed(binormal(auroc, size, rng), rate)
     odds = rate / (1 - rate)
-    told = [odds * math.exp(shift * row.seen[0] - shift**2 / 2) for row in mix.rows]
-    return efficiency(mix, [one / (1 + one) for one in told])
+    shifted = [odds * math.exp(shift * row.seen[0] - shift**2 / 2) for row in mix.rows]
+    return efficiency(mix, [one / (1 + one) for one in shifted])
 
 
 class Stream(NamedTuple):
@@ -285,8 +285,8 @@ def biases(rows: Sequence[Row], name: str, *, defects: int, rates: Sequence[floa
             ]
             sums = [run.residual / run.cases / rate for run in found]
             off = [run.rate / rate - 1 for run in found]
-            told = [fmean(sums), _error(sums), fmean(off), _error(off), fmean(one * one for one in off)]
-            yield _line(f"{rate:.0%}", "boosted" if boost else "even", days, *told)
+            figures = [fmean(sums), _error(sums), fmean(off), _error(off), fmean(one * one for one in off)]
+            yield _line(f"{rate:.0%}", "boosted" if boost else "even", days, *figures)
 
 
 def _error(values: Sequence[float]) -> float:

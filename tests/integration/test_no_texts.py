@@ -31,7 +31,7 @@ def row(name: str) -> bytes:
     ).encode()
 
 
-def told(folder: Path) -> Iterator[tuple[str, bytes]]:
+def written(folder: Path) -> Iterator[tuple[str, bytes]]:
     """Every file, as it stands and with whatever in it is compressed."""
     for path in sorted(folder.iterdir()):
         content = path.read_bytes()
@@ -61,9 +61,11 @@ def test_neither_a_verdict_nor_what_was_missed_leaves_a_word(tmp_path: Path) -> 
                 monitor.wait_for_total(number + 1, "ragmonitor_traces_total")
             assert assert_balanced(monitor.samples()) == 3
             assert monitor.total("ragmonitor_evaluations_total", evaluator="relevance") == 1
-            wait_until(lambda: not any(CANARY.encode() in content for _, content in told(state)), 10, "the spool's end")
+            wait_until(
+                lambda: not any(CANARY.encode() in content for _, content in written(state)), 10, "the spool's end"
+            )
             found = json.loads(monitor.get("/api/v1/cases/row-0"))
             assert found["response"] is None
             assert {one["explanation"] for one in found["results"]} == {""}
-        assert [name for name, content in told(state) if CANARY.encode() in content] == []
+        assert [name for name, content in written(state) if CANARY.encode() in content] == []
         assert CANARY not in monitor.log.read_text()

@@ -115,8 +115,8 @@ def exported(labelled: dict[tuple[str, str], list[Label]], hours: int = LOOK) ->
         for verdict, truth in ((True, True), (True, False), (False, True), (False, False)):
             weights = [one.weight for one in found if (one.verdict, one.truth) == (verdict, truth)]
             said = {"verdict": "defect" if verdict else "good", "truth": "defect" if truth else "good"}
-            told = {"": len(weights), "_weight": sum(weights), "_weight_squares": sum(one**2 for one in weights)}
-            for metric, value in told.items():
+            sums_of = {"": len(weights), "_weight": sum(weights), "_weight_squares": sum(one**2 for one in weights)}
+            for metric, value in sums_of.items():
                 name = "ragmonitor_calibration_labels" if not metric else f"ragmonitor_calibration_label{metric}"
                 for replica in REPLICAS:
                     names = {"evaluator": evaluator, "version": version, **said, "instance": replica}
@@ -198,11 +198,11 @@ def test_random_audits_give_the_rate_of_the_results_that_they_were_drawn_from(tm
         corrected = by_difference(raw, audits)
         if corrected is not None:
             found[f'evaluator="groundedness", version="{version}"'] = corrected
-        told = {
+        results = {
             "defect": (raw.defects, raw.defect_weight, raw.defect_weight_squares),
             "good": (raw.judged - raw.defects, raw.weight - raw.defect_weight, raw.good_weight_squares),
         }
-        for verdict, values in told.items():
+        for verdict, values in results.items():
             for name, value in zip(("results", "result_weight", "result_weight_squares"), values, strict=True):
                 names = {"evaluator": "groundedness", "version": version, "verdict": verdict}
                 rows.append(input_series(f"ragmonitor_calibration_{name}", names, f"{value:.17g}{held}"))

@@ -40,9 +40,9 @@ def test_the_reference_is_fresh(page: Page, name: str) -> None:
 
 
 def test_every_command_has_its_line_in_the_readme_or_on_the_page_of_commands() -> None:
-    told = (ROOT / "docs" / "commands.md").read_text()
+    listed = (ROOT / "docs" / "commands.md").read_text()
     for command in COMMANDS:
-        assert f"`rag-monitor {command}" in told
+        assert f"`rag-monitor {command}" in listed
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

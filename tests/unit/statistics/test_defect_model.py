@@ -76,11 +76,11 @@ def test_a_case_that_stands_for_very_many_counts_no_more_than_one_that_stands_fo
 
 
 def test_what_is_known_besides_raises_the_risk_and_is_not_learned_twice() -> None:
-    told, untold = DefectModel(SLOPES), DefectModel(SLOPES)
-    assert told.probability((0, 0, 0), math.log(5)) > 4 * told.probability((0, 0, 0))
-    told.learn((0, 0, 0), 1.0, math.log(5), defect=True)
-    untold.learn((0, 0, 0), 1.0, defect=True)
-    assert told.coefficients[0] < untold.coefficients[0]
+    suspected, plain = DefectModel(SLOPES), DefectModel(SLOPES)
+    assert suspected.probability((0, 0, 0), math.log(5)) > 4 * suspected.probability((0, 0, 0))
+    suspected.learn((0, 0, 0), 1.0, math.log(5), defect=True)
+    plain.learn((0, 0, 0), 1.0, defect=True)
+    assert suspected.coefficients[0] < plain.coefficients[0]
 
 
 def test_the_risks_that_it_learns_are_those_of_the_traffic() -> None:

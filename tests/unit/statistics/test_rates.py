@@ -229,12 +229,12 @@ def test_a_negative_z_is_refused() -> None:
 def test_as_many_as_needed_to_tell_do_tell_nine_times_in_ten(threshold: float, rate: float) -> None:
     rng = random.Random(3)
     needed = judged_to_tell(threshold, rate, 2.58)
-    told = 0
+    noticed = 0
     for _ in range(400):
         spread = math.sqrt(needed * rate * (1 - rate))
         defects = min(max(round(rng.gauss(needed * rate, spread)), 0), needed)
-        told += known(Sums.counted(needed, defects), 2.58).lower > threshold
-    assert 0.85 <= told / 400 <= 0.97
+        noticed += known(Sums.counted(needed, defects), 2.58).lower > threshold
+    assert 0.85 <= noticed / 400 <= 0.97
 
 
 def test_clearly_above_is_twice_the_threshold_and_stays_a_share() -> None:
