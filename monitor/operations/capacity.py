@@ -40,7 +40,7 @@ MEASURED: Final[Mapping[str, Measured]] = {
     "message": Measured(73.0, "us of processor time to read a Kafka message (a whole trace)", _KAFKA),
     "kept_trace": Measured(5.2, "ms of processor time for a kept trace after the acknowledgement", _INGEST),
     "worker_share": Measured(0.54, "of that, in the busier of the two processes", _INGEST),
-    "judged": Measured(9.0, "ms of processor time for an evaluation by a judge", _PEERS),
+    "judged": Measured(8.1, "ms of processor time for an evaluation by a judge", _PEERS),
     "trace_bytes": Measured(14_700, "bytes of a trace of six spans", _INGEST),
     "history": Measured(1550, "bytes of the history for a local result", _FOOTPRINT),
     "history_judged": Measured(3400, "bytes of the history for a result of a judge", _FOOTPRINT),
