@@ -91,9 +91,10 @@ def _traces(port: int) -> Counter[str]:
     return traces
 
 
-def workers(port: int) -> int:
-    """Return how many workers of a monitor are ready."""
-    return int(float(get(port, "/metrics").partition("\nragmonitor_workers ")[2].partition("\n")[0]))
+def workers(port: int) -> int | None:
+    """Return how many workers of a monitor are ready; None for an older one, which has none."""
+    found = get(port, "/metrics").partition("\nragmonitor_workers ")[2].partition("\n")[0]
+    return int(float(found)) if found else None
 
 
 class Monitor:
@@ -114,7 +115,7 @@ def running(config: Mapping[str, Any], *, checkout: Path = HERE, processes: int 
             "sinks": [{"type": "prometheus", "port": ports["metrics"]}],
             "storage": {"path": f"{folder}/state"},
             "log": {"level": "ERROR"},
-            "scoring": {"processes": processes},
+            **({"scoring": {"processes": processes}} if processes != 1 else {}),  # older checkouts know no such key
             **config,
         }
         file = Path(folder, "benchmark.yaml")
@@ -126,7 +127,7 @@ def running(config: Mapping[str, Any], *, checkout: Path = HERE, processes: int 
         )
         try:
             wait_for(lambda: get(ports["metrics"], "/-/ready") == "ready\n", 60, "readiness")
-            wait_for(lambda: workers(ports["metrics"]) == processes, 60, "the workers")
+            wait_for(lambda: workers(ports["metrics"]) in (processes, None), 60, "the workers")
             yield Monitor(process, ports)
         finally:
             process.terminate()
