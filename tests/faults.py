@@ -170,6 +170,7 @@ ROWS: Final[dict[str, Row]] = {
             _SPOOL + "test_a_write_that_fails_is_overloaded_and_the_next_good_one_works",
             _SPOOL + "test_it_starts_on_a_disk_that_takes_nothing_and_works_when_it_does",
             "e2e/test_trouble.py::test_a_full_spool_is_answered_with_503_and_taken_up_again",
+            "e2e/test_full_disk.py::",
         ),
     ),
     "F5": Row(
@@ -298,7 +299,15 @@ ROWS: Final[dict[str, Row]] = {
     ),
     "S13": Row(
         "Outgoing calls: only to configured addresses, no redirects, no metadata services",
-        ("unit/judge/test_settings.py::", _JUDGE + "test_a_redirect_is_not_followed", "unit/alerts/test_notify.py::"),
+        (
+            "unit/judge/test_settings.py::",
+            "unit/transport/http/test_client.py::",
+            "unit/transport/http/test_pinned.py::",
+            _JUDGE + "test_a_redirect_is_not_followed",
+            "unit/alerts/test_notify.py::",
+            "unit/alerts/notify/test_apprise.py::test_s13_nothing_is_sent_where_the_name_leads_to_a_metadata_address",
+            "integration/test_own_telemetry.py::test_s13_nothing_is_sent_where_the_name_leads_to_a_metadata_address",
+        ),
     ),
     "S14": Row(
         "Instructions in the material: found, kept between the fences, never read as a verdict",

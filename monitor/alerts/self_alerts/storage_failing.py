@@ -18,6 +18,7 @@ _WINDOW: Final = 900.0
 _FAILING: Final = "ragmonitor_database_failing"
 _UNWRITTEN: Final = "ragmonitor_database_unwritten_records_total"
 _SPAN: Final = format_duration(_WINDOW)
+_HOLD: Final = format_duration(_PENDING)
 
 
 class _StorageFailing(Condition):
@@ -76,12 +77,12 @@ ALERT = SelfAlert(
     condition=_StorageFailing,
     rules=(
         PrometheusRule(
-            f"max(max by (database) ({_FAILING}) > 0 or sum by (database) (increase({_UNWRITTEN}[{_SPAN}])) > 0)",
+            f"max(max by (database) (min_over_time({_FAILING}[{_HOLD}])) > 0"
+            f" or sum by (database) (increase({_UNWRITTEN}[{_SPAN}])) > 0)",
             f"A database cannot be written, or its records were given up in the last {_SPAN}: look at `{_FAILING}` and"
             f" `{_UNWRITTEN}` for which. Most often its disk is full.",
         ),
     ),
-    pending_for=_PENDING,
     keep_firing_for=300.0,
     tests=_tests,
 )
