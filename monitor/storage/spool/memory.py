@@ -9,6 +9,7 @@ count with the wrong weight. A result that the sinks have must not be counted tw
 
 from __future__ import annotations
 
+import mmap
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -36,8 +37,8 @@ class _Generation:
     __slots__ = ("keys", "numbers", "used")
 
     def __init__(self, slots: int, width: int) -> None:
-        self.keys = memoryview(bytearray(slots * _KEY)).cast("Q")  # taken from the system as it fills
-        self.numbers = memoryview(bytearray(slots * width * _NUMBER)).cast("d")
+        self.keys = _zeros(slots * _KEY).cast("Q")
+        self.numbers = _zeros(slots * width * _NUMBER).cast("d")
         self.used = 0
 
     def find(self, key: int) -> int:
@@ -49,6 +50,11 @@ class _Generation:
                 return -1 - slot
             slot = (slot + 1) & last
         return slot
+
+
+def _zeros(size: int) -> memoryview:
+    """Return so many bytes that are taken from the system as they are written: a `bytearray` has them all at once."""
+    return memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE) if size else bytearray())
 
 
 class _Recent:
