@@ -81,8 +81,10 @@ class HistorySink(Sink, HistoryOptions):
                 with anyio.move_on_after(_until_next(waiting)):
                     await wake.wait()
                 wake.clear()
-                await _write_together(_taken(waiting), write)
-                await asyncio.sleep(0.0 if closing else _WRITES_APART)
+                taken = _taken(waiting)
+                await _write_together(taken, write)
+                alone = len(taken) <= 1  # it may wait for each of its results before it delivers the next
+                await asyncio.sleep(0.0 if closing or alone else _WRITES_APART)
 
         try:
             await loop.run_in_executor(thread, writer.open)
