@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import inspect
 import json
@@ -37,7 +38,11 @@ from tests.support import llm as say
 from tests.support.llm import LLMServer, Reply, Script
 from tests.support.tools import PATIENCE
 
-pytestmark = pytest.mark.anyio
+# litellm drops clients of its own without closing them: their sockets are left to the garbage collector.
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore:.*(socket|_SelectorTransport):pytest.PytestUnraisableExceptionWarning"),
+]
 
 MODEL = "openai/gpt-4o-mini"
 CAP, AMPLE = 2.0, 30.0
@@ -60,6 +65,12 @@ def question(text: str = PROMPT_CANARY) -> Question:
 
 def good() -> Reply:
     return say.verdict(explanation="fine", score=5)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def swept():
+    yield
+    gc.collect()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import anyio
 import grpc
 import grpc.aio
 
-from monitor.errors import ConfigError, InvalidData, Unauthenticated
+from monitor.errors import ConfigError, InvalidData, TooLarge, Unauthenticated
 from monitor.model.span import Signal
 from monitor.transport.http.listener import cannot_listen, in_words
 from monitor.transport.http.tls import Tls
@@ -164,8 +164,15 @@ class _Export:
         reception.received_bytes.inc(len(message))
         with lease:
             if message.startswith(_COMPRESSED):
-                message = await reception.inflate(message, lease)
+                message = await self._inflated(message, lease)
             return await reception.deliver(self._signal, message, lease)
+
+    async def _inflated(self, message: bytes, lease: Lease) -> bytes:
+        try:
+            return await self._reception.inflate(message, lease)
+        except TooLarge as error:
+            # In the words of gRPC itself, by which exporters tell this from a spent quota and send less at a time.
+            raise TooLarge(f"received message larger than max: {error}") from None
 
     async def _message(self, context: Any) -> bytes:
         try:
