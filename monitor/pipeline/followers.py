@@ -100,6 +100,7 @@ class Follower:
         self._woken = anyio.Event()
         self._idle = anyio.Event()
         self._ended: set[int] = set()  # the numbers of the present window that were sent or rejected
+        self._broken: set[int] = set()  # those of them at which the sink itself broke
         self._failing_since: float | None = None
         self._said_failing = False
         self._said_at: dict[str, float] = {}
@@ -160,6 +161,7 @@ class Follower:
         await anyio.to_thread.run_sync(self._feed.advance, self.name, window.until)
         self._count_lost(window)
         self._ended.clear()
+        self._broken.clear()
         self._works()
         self._settle(window.until)
 
@@ -185,19 +187,34 @@ class Follower:
         async with anyio.create_task_group() as tasks:
             for at in range(0, len(left), size):
                 tasks.start_soon(part, left[at : at + size])
-        if faults and alone and (passed or await self._takes_again(window)):
+        if faults and alone and (passed or await self._answers(window)):
             for fault in faults:
-                self._reject(fault.entries, fault.error)
+                await self._try_again(fault, window)
         return faults[0].error if any(one.number not in self._ended for one in left) else None
 
-    async def _takes_again(self, window: FeedWindow) -> bool:
-        """Return whether the sink takes a result of the window that it has already: then it works."""
-        known = next((one for one in window.entries if one.result is not None and one.number in self._ended), None)
-        if known is None or known.result is None:
+    async def _try_again(self, fault: _Fault, window: FeedWindow) -> None:
+        """Reject what the sink fails at while it works: it answered before this attempt, and answers after it.
+
+        One attempt does not tell: a receiver that comes back between two results failed at the first only because it
+        was down.
+        """
+        faults: list[_Fault] = []
+        await self._send(fault.entries, faults)
+        if faults and await self._answers(window):
+            self._reject(fault.entries, faults[0].error)
+            self._broken.update(one.number for one in fault.entries)
+
+    async def _answers(self, window: FeedWindow) -> bool:
+        """Return whether the sink answers to a result of the window that it has answered to before: then it works."""
+        known = self._ended - self._broken
+        result = next((one.result for one in window.entries if one.result is not None and one.number in known), None)
+        if result is None:
             return False
         try:
             with anyio.fail_after(_CALL):
-                await self._deliver([known.result])
+                await self._deliver([result])
+        except InvalidData:
+            return True
         except Exception:  # noqa: BLE001 - as in `_send`
             return False
         return True
