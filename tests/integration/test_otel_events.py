@@ -193,10 +193,13 @@ async def test_encryption_with_an_authority_of_ones_own_and_a_client_certificate
         at = f"https://{receiver.address}"
         await deliver(sink(kind, at, tls={"ca_file": ours.ca, "cert_file": mine, "key_file": my_key}))
         assert len(receiver.intake.items) == 1
+        by_name = f"https://localhost:{receiver.address.rpartition(':')[2]}"
+        await deliver(sink(kind, by_name, tls={"ca_file": ours.ca, "cert_file": mine, "key_file": my_key}))
+        assert len(receiver.intake.items) == 2
         for refused in ({"ca_file": ours.ca}, {"ca_file": other.ca, "cert_file": mine, "key_file": my_key}):
             with pytest.raises(Overloaded):
                 await deliver(sink(kind, at, tls=refused, timeout=1.5))
-        assert len(receiver.intake.items) == 1
+        assert len(receiver.intake.items) == 2
     with pytest.raises(ConfigError, match=r"^tls: .*none\.pem"):
         await deliver(sink(kind, at, tls={"ca_file": tmp_path / "none.pem"}))
 

@@ -256,6 +256,22 @@ async def test_s13_nothing_is_sent_where_the_name_leads_to_a_metadata_address(
         sender.close()
 
 
+@pytest.mark.anyio
+async def test_s13_grpc_connects_to_the_addresses_that_were_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not resolve the name itself: gRPC's own resolver knows no such name."""
+    ended: list[ReadableSpan] = []
+    with RecordingTracer(ended.append, Resource.get_empty(), rate=1.0, clock=SystemClock(), rng=Random(1)).whole("x"):
+        pass
+    intake = ScriptedIntake()
+    with serving(OtlpGrpc(port=0), intake) as receiver, leading_to(monkeypatch, "127.0.0.1"):
+        port = receiver.address.rpartition(":")[2]
+        sender = OtlpSender(Target(f"http://collector.example:{port}", "grpc", {}, 10.0, gzip=True), "traces")
+        for calls in (1, 2):
+            await sender.send(ended)
+            assert intake.calls == calls
+        sender.close()
+
+
 def test_without_an_endpoint_the_sdk_is_not_even_imported(tmp_path: Path) -> None:
     code = (
         "import sys, anyio\n"

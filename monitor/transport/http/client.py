@@ -106,17 +106,19 @@ def is_metadata_address(address: str) -> bool:
     return found is not None and _is_metadata(found)
 
 
-def refuse_name(host: str) -> None:
-    """Raise `RefusedAddressError` where `host` leads to a link-local or metadata address. Resolves, and blocks.
+def checked_addresses(host: str) -> tuple[str, ...]:
+    """Return the IP addresses of `host`, in the resolver's order; none where it does not resolve. Blocks.
 
-    For libraries that resolve by themselves, out of our sight: the name may lead elsewhere a moment later.
+    Raises `RefusedAddressError` where one of them is a link-local or metadata address.
     """
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        return  # the library says so
-    if any(is_metadata_address(str(one[4][0])) for one in found):
+        return ()  # the connection fails and says so
+    addresses = tuple(dict.fromkeys(str(one[4][0]) for one in found))
+    if any(map(is_metadata_address, addresses)):
         raise RefusedAddressError(f"the host name {host} leads to a link-local or metadata address")
+    return addresses
 
 
 _guarded: Final = threading.local()
@@ -154,7 +156,7 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
     if is_metadata_address(host):
         raise RefusedAddressError(f"{host} is a link-local or metadata address")
     if _address(host) is None:
-        refuse_name(host)
+        checked_addresses(host)
 
 
 def _hands_out_credentials(host: str) -> bool:

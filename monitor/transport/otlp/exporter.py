@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import importlib
 import logging
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -20,7 +21,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from monitor.errors import InvalidData, MonitorError, Overloaded
-from monitor.transport.http.client import RefusedAddressError, checked_connections, refuse_name
+from monitor.transport.http.client import RefusedAddressError, checked_addresses, checked_connections
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs import ReadableLogRecord
@@ -36,6 +37,8 @@ _CONTENT_IS_WRONG: Final = frozenset({400, 413, 422})
 _TRY_AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
 _TRY_AGAIN_GRPC: Final = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "ABORTED", "DATA_LOSS"})
 _MAY_PASS_GRPC: Final = _TRY_AGAIN_GRPC | {"RESOURCE_EXHAUSTED", "INTERNAL", "UNKNOWN"}
+_GRPC_PORT: Final = 443
+_GRPC_PROXIES: Final = ("grpc_proxy", "https_proxy", "http_proxy")
 _TOO_LARGE: Final = "larger than max"  # reported by gRPC itself; RESOURCE_EXHAUSTED can also mean a spent quota
 
 
@@ -179,10 +182,19 @@ def _exporter_class(protocol: str, signal: Signal) -> Any:
     return getattr(module, names.exporter)
 
 
+def _grpc_targets(addresses: Sequence[str], port: int) -> tuple[str, ...]:
+    """Write IP addresses as gRPC takes them: one target for each family, since it mixes none."""
+    families: dict[str, list[str]] = {}
+    for one in addresses:
+        family, host = ("ipv6", f"[{one}]") if ":" in one else ("ipv4", one)
+        families.setdefault(family, []).append(f"{host}:{port}")
+    return tuple(f"{family}:{','.join(hosts)}" for family, hosts in families.items())
+
+
 def _grpc(target: Target, signal: Signal, watch: _Watch) -> Any:
     import grpc  # noqa: PLC0415 - slow to import, as above
 
-    counted, host = _NAMES[signal].counted, urlsplit(target.endpoint).hostname or ""
+    counted, to = _NAMES[signal].counted, urlsplit(target.endpoint)
 
     class Stub:
         def __init__(self, client: Any) -> None:
@@ -190,11 +202,7 @@ def _grpc(target: Target, signal: Signal, watch: _Watch) -> Any:
 
         def Export(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the name of the call in OTLP
             try:
-                refuse_name(host)
                 answer = self._client.Export(*args, **kwargs)
-            except RefusedAddressError as error:
-                watch.fault("not sent", str(error), content=False, again=True)
-                raise watch.last from None
             except grpc.RpcError as error:
                 code, why = error.code().name, error.details() or ""
                 too_large = code == "RESOURCE_EXHAUSTED" and _TOO_LARGE in why
@@ -210,10 +218,34 @@ def _grpc(target: Target, signal: Signal, watch: _Watch) -> Any:
 
     class Watched(_exporter_class("grpc", signal)):  # type: ignore[misc] # known when it is imported
         _client: Any
+        _channel: Any
+        _addresses: frozenset[str] = frozenset()
+        _targets: tuple[str, ...] = (to.netloc,)
+        _turn = 0
 
         def _initialize_channel_and_stub(self) -> None:  # the SDK's own name; called to connect and to reconnect
+            self._endpoint = self._targets[self._turn % len(self._targets)]
+            self._turn += 1
             super()._initialize_channel_and_stub()
             self._client = Stub(self._client)
+
+        def export(self, batch: Sequence[Item]) -> Any:
+            """Connect to the very addresses that were checked, and export. gRPC would resolve the name once more.
+
+            Where it goes through a proxy, the proxy resolves.
+            """
+            try:
+                addresses = checked_addresses(to.hostname or "")
+            except RefusedAddressError as error:
+                watch.fault("not sent", str(error), content=False, again=True)
+                raise watch.last from None
+            proxied = any(os.environ.get(one) for one in _GRPC_PROXIES)
+            if addresses and not proxied and self._addresses != frozenset(addresses):
+                self._channel.close()  # made with the name, or other addresses; a new one has not connected yet
+                self._addresses, self._turn = frozenset(addresses), 0
+                self._targets = _grpc_targets(addresses, to.port or _GRPC_PORT)
+                self._initialize_channel_and_stub()
+            return super().export(batch)
 
     files = {"ca_file": target.ca_file, "cert_file": target.cert_file, "key_file": target.key_file}
     read = {name: path.read_bytes() if path else None for name, path in files.items()}
@@ -226,6 +258,9 @@ def _grpc(target: Target, signal: Signal, watch: _Watch) -> Any:
         timeout=target.timeout,
         retryable_error_codes=[grpc.StatusCode[name] for name in _TRY_AGAIN_GRPC],
         compression=grpc.Compression.Gzip if target.gzip else grpc.Compression.NoCompression,
+        channel_options=(
+            ("grpc.default_authority", to.netloc),
+        ),  # the name, also in TLS, where an address is connected to
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from monitor.config import parse
 from monitor.errors import ConfigError
-from monitor.transport.http.client import RefusedAddressError, checked_connections, refuse_name
+from monitor.transport.http.client import RefusedAddressError, checked_addresses, checked_connections
 from tests.support.tools import leading_to
 
 REFUSED = [
@@ -82,7 +82,7 @@ def test_s13_a_connection_goes_to_no_metadata_address_whatever_name_leads_there(
         with pytest.raises(RefusedAddressError), checked_connections():
             socket.create_connection(("collector.example", 4318), timeout=0.01)
         with pytest.raises(RefusedAddressError):
-            refuse_name("collector.example")
+            checked_addresses("collector.example")
     with pytest.raises(RefusedAddressError), checked_connections(), socket.socket() as plain:
         plain.connect((address, 80))
     with pytest.raises(RefusedAddressError), checked_connections(), socket.socket(type=socket.SOCK_DGRAM) as datagrams:
@@ -111,9 +111,15 @@ def test_only_connections_of_the_thread_and_of_that_time_are_checked() -> None:
         assert not any(isinstance(one, RefusedAddressError) for one in found)
 
 
+def test_the_addresses_of_a_name_come_in_the_order_of_the_resolver(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = [(socket.AF_INET6, 1, 6, "", ("::1", 0, 0, 0)), (socket.AF_INET, 1, 6, "", ("127.0.0.1", 0))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [*both, both[0]])
+    assert checked_addresses("both.example") == ("::1", "127.0.0.1")
+
+
 def test_a_name_that_does_not_resolve_is_for_the_caller_to_report(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "no such name")
 
     monkeypatch.setattr(socket, "getaddrinfo", fails)
-    refuse_name("no.such.example")
+    assert checked_addresses("no.such.example") == ()
