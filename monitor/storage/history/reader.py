@@ -28,6 +28,7 @@ class JudgedAnswer(NamedTuple):
     """A scored answer with its features.
 
     `at`: wall-clock second of the answer. `refused`: whether `refusal_pattern` found a refusal; None: it did not look.
+    `label`: of the score; empty where the evaluator gives none.
     """
 
     request_id: str
@@ -37,6 +38,7 @@ class JudgedAnswer(NamedTuple):
     score: float
     features: CaseFeatures
     refused: bool | None
+    label: str = ""
 
 
 class MinuteSums(NamedTuple):
@@ -89,7 +91,8 @@ _BODY = (
 
 _JUDGED = (
     "SELECT own.trace_id, json_extract(CAST(own.body AS TEXT), '$.answered_at'), max(own.at),"
-    " json_extract(CAST(own.body AS TEXT), '$.weight'), own.defect, own.score, features.body, refusals.defect"
+    " json_extract(CAST(own.body AS TEXT), '$.weight'), own.defect, own.score, features.body, refusals.defect,"
+    " json_extract(CAST(own.body AS TEXT), '$.label')"
     " FROM results AS own JOIN features ON features.request_id = own.trace_id"
     " LEFT JOIN results AS refusals ON refusals.trace_id = own.trace_id AND refusals.evaluator = 'refusal_pattern'"
     " AND refusals.outcome = 'score' AND own.evaluator <> 'refusal_pattern'"
@@ -280,11 +283,12 @@ class HistoryReader:
         """
         found = self._file.query(_JUDGED, [app, evaluator, since, until, limit])
         answers = []
-        for request_id, answered_at, at, weight, defect, score, body, refused in reversed(found):
+        for request_id, answered_at, at, weight, defect, score, body, refused, label in reversed(found):
             with suppress(*_FAULTS):  # as above
                 known = None if refused is None else bool(refused)
                 time, features = min(float(answered_at or at), at), load_features(body)
-                answers.append(JudgedAnswer(request_id, time, float(weight), bool(defect), score, features, known))
+                own = (request_id, time, float(weight), bool(defect), score)
+                answers.append(JudgedAnswer(*own, features, known, str(label or "")))
         return answers
 
     def past_results(self) -> list[PastResult]:

@@ -1,0 +1,203 @@
+"""Finds what the bad answers of a risen rate have in common, and since when, in the history of a monitor.
+
+found = await Diagnoser(path, slices, clock).diagnose(DiagnosisRequest("shop", "groundedness", 6 * 3600))
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from monitor.jobs.diagnosis.factors import FactorReader
+from monitor.model.outcome import DefectRule, Score
+from monitor.model.service_version import SeenVersion, VersionChange
+from monitor.statistics.diagnosis import diagnose
+from monitor.statistics.diagnosis.cases import Factor, JudgedCase
+from monitor.statistics.diagnosis.results import Diagnosis, FoundFactor
+from monitor.storage.history.reader import HistoryReader, JudgedAnswer
+
+BASELINE: Final = 7 * 86_400.0
+"""Seconds before the searched time that bad answers are compared with."""
+
+BASELINE_AT_MOST, SEARCHED_AT_MOST = 5_000, 10_000
+"""The most answers that are read of both: the newest."""
+
+EXAMPLES: Final = 3
+_CHANGES: Final = 5
+
+
+class DiagnosisRequest(NamedTuple):
+    """The rate to diagnose: of one app and evaluator, in `window` seconds up to `until`, in seconds since 1970.
+
+    `until` is now if it is None. `rule` is the defect rule that an alert brings itself, None the evaluator's own.
+    """
+
+    app: str
+    evaluator: str
+    window: float
+    until: float | None = None
+    rule: DefectRule | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleAnswer:
+    """A bad answer: its request, when it was given (seconds since 1970), and its score."""
+
+    request_id: str
+    at: float
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateDiagnosis:
+    """A diagnosis of the rate of one app and evaluator, `window` seconds up to `until`.
+
+    `answers` is the number of judged answers that were read. `examples` has up to three bad answers for each factor, in
+    its order, of different sessions or questions where there are some. `changes` are the last changes of the service or
+    the judge in the searched time, oldest first. `unread` counts lines of files that hold no result.
+    """
+
+    app: str
+    evaluator: str
+    window: float
+    until: float
+    answers: int
+    found: Diagnosis
+    examples: tuple[tuple[ExampleAnswer, ...], ...] = ()
+    changes: tuple[VersionChange, ...] = ()
+    unread: int = 0
+
+
+def diagnose_history(history: Path, slices: Sequence[str], request: DiagnosisRequest, now: float) -> RateDiagnosis:
+    """Diagnose from the history, also while a monitor writes it. Takes up to some seconds.
+
+    Args:
+        history: its file.
+        slices: the configured ones, which are also looked at two together.
+        request: the rate. The rise is looked for in twice its window.
+        now: seconds since 1970.
+
+    Raises `MonitorError` where the history cannot be read.
+    """
+    until = now if request.until is None else request.until
+    since = until - 2 * request.window
+    reader = HistoryReader(history)
+    before = reader.judged_answers(request.app, request.evaluator, since - BASELINE, since, BASELINE_AT_MOST)
+    searched = reader.judged_answers(request.app, request.evaluator, since, until + 1, SEARCHED_AT_MOST)
+    changes = _changes(reader.generations(), request, since, until)
+    return diagnose_answers([*before, *searched], slices, request._replace(until=until), changes=changes)
+
+
+def diagnose_answers(
+    answers: Sequence[JudgedAnswer],
+    slices: Sequence[str],
+    request: DiagnosisRequest,
+    *,
+    changes: Sequence[VersionChange] = (),
+    unread: int = 0,
+) -> RateDiagnosis:
+    """Diagnose from answers of the searched time and of the days before it. `request.until` must be given."""
+    until = request.until or 0.0
+    search_from = until - 2 * request.window
+    rule = request.rule
+    if rule is not None:
+        answers = [one._replace(defect=rule.matches(Score(one.score, "", one.label))) for one in answers]
+    reader = FactorReader([one for one in answers if one.at < search_from], slices)
+    cases = [JudgedCase(one.at, one.defect, one.features.unit, reader.factors(one), one.weight) for one in answers]
+    found = diagnose(cases, search_from)
+    examples = tuple(_examples(one, found, list(zip(answers, cases, strict=True))) for one in found.factors)
+    return RateDiagnosis(
+        app=request.app,
+        evaluator=request.evaluator,
+        window=request.window,
+        until=until,
+        answers=len(answers),
+        found=found,
+        examples=examples,
+        changes=tuple(changes),
+        unread=unread,
+    )
+
+
+def _changes(
+    known: Sequence[SeenVersion], request: DiagnosisRequest, since: float, until: float
+) -> tuple[VersionChange, ...]:
+    """Return what changed in the searched time."""
+    own = [one for one in known if (one.app, one.evaluator) == (request.app, request.evaluator)]
+    pairs = itertools.pairwise(own)
+    found = [VersionChange(one.began, one.service_version.changes_from(last.service_version)) for last, one in pairs]
+    return tuple(one for one in found if since <= one.at <= until)[-_CHANGES:]
+
+
+def _examples(
+    one: FoundFactor, found: Diagnosis, answers: Sequence[tuple[JudgedAnswer, JudgedCase]]
+) -> tuple[ExampleAnswer, ...]:
+    """Return the newest bad answers with a factor, of different units first."""
+    since = found.onset.at if found.onset is not None else 0.0
+    bad = [
+        answer
+        for answer, case in answers
+        if answer.defect and answer.at >= since and all(part in case.factors for part in one.parts)
+    ]
+    bad.sort(key=lambda answer: (-answer.at, answer.request_id))
+    units: dict[str, JudgedAnswer] = {}
+    for answer in bad:
+        units.setdefault(answer.features.unit, answer)
+    firsts = list(units.values())
+    rest = [answer for answer in bad if answer not in firsts] if len(firsts) < EXAMPLES else []
+    return tuple(ExampleAnswer(one.request_id, one.at, one.score) for one in [*firsts, *rest][:EXAMPLES])
+
+
+def as_object(one: RateDiagnosis) -> Mapping[str, Any]:
+    """Return a diagnosis in plain JSON types; times are seconds since 1970, rates and shares 0 to 1."""
+    found = one.found
+    return {
+        "app": one.app,
+        "evaluator": one.evaluator,
+        "window": one.window,
+        "until": one.until,
+        "answers": one.answers,
+        "changes": [{"at": change.at, "text": change.text} for change in one.changes],
+        "unread": one.unread,
+        "state": found.state,
+        "onset": _plain(found.onset, "at", "earliest", "latest"),
+        "judged": found.judged,
+        "bad": found.bad,
+        "rate_before": _plain(found.rate_before, *_RATE),
+        "rate_since": _plain(found.rate_since, *_RATE),
+        "visible": found.visible,
+        "factors": [_object(*pair) for pair in zip(found.factors, one.examples, strict=True)],
+        "switched": [_named(factor) for factor in found.switched],
+    }
+
+
+_RATE: Final = ("rate", "lower", "upper")
+
+
+def _object(one: FoundFactor, examples: Sequence[ExampleAnswer]) -> Mapping[str, Any]:
+    return {
+        **_named(one.factor),
+        "how": one.how,
+        "share": _plain(one.share, "value", "lower", "upper"),
+        "inside": _plain(one.inside, *_RATE),
+        "outside": _plain(one.outside, *_RATE),
+        "before": one.before,
+        "onset": _plain(one.onset, "at", "earliest", "latest"),
+        "cases": one.cases,
+        "bad": one.bad,
+        "part_now": one.part_now,
+        "part_before": one.part_before,
+        "likewise": [_named(factor) for factor in one.likewise],
+        "examples": [_plain(example, "request_id", "at", "score") for example in examples],
+    }
+
+
+def _named(factor: Factor) -> Mapping[str, str]:
+    return {"kind": factor.kind, "name": factor.name, "value": factor.value}
+
+
+def _plain(value: object, *names: str) -> Mapping[str, Any] | None:
+    return None if value is None else {name: getattr(value, name) for name in names}
