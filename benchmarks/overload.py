@@ -1,6 +1,6 @@
 """What overload does to the monitor: ten times the load it can take under a memory limit, and bombs beside a sender.
 
-    python -m benchmarks.overload [--quick] [--memory 512MiB] [--only overload|bombs] [--markdown]
+    python -m benchmarks.overload [--quick] [--memory 512MiB] [--only overload|bombs|workers] [--markdown]
 
 The monitor runs with its defaults (with `--quick`, it waits 1 s instead of 10 s for more spans of a trace) and
 `limits.memory`, in a memory control group of that size where this machine lets us make one (else its resident memory is
@@ -10,7 +10,8 @@ end then. A refusal is correct if it is 503 with `Retry-After` of one or two sec
 second table four senders export one trace ten times a second each, and health is asked for ten times a second, beside
 four other senders that send a bomb back to back; the base is all that was measured between the bombs. Only Linux (it
 reads /proc). Senders and monitor share the machine's cores, so figures are those of this machine: compare them with
-others only if other work took next to nothing of it. `--markdown` prints the tables of docs/reliability.md.
+others only if other work took next to nothing of it. `--markdown` prints the tables of docs/reliability.md. `--only
+workers` prints the capacity without a worker process, with one and with two instead, each several times in turns.
 """
 
 from __future__ import annotations
@@ -196,7 +197,7 @@ class ControlGroup:
 class Running:
     """A monitor under the limit; its resident memory is looked at ten times a second."""
 
-    def __init__(self, memory: str, grace: str, folder: Path) -> None:
+    def __init__(self, memory: str, grace: str, folder: Path, processes: int = 1) -> None:
         self.port, self.metrics = free_port(), free_port()
         self.peak = 0
         self._group = ControlGroup(parse_size(memory))
@@ -207,6 +208,7 @@ class Running:
             f"- {{type: otlp_grpc, port: {free_port()}}}\n"
             f"sinks: [{{type: prometheus, port: {self.metrics}}}]\nstorage: {{path: {folder}/state}}\n"
             f"assembly: {{grace_period: {grace}}}\nalerts: []\nlog: {{level: ERROR}}\n"
+            f"scoring: {{processes: {processes}}}\n"
         )
         command = [sys.executable, "-m", "monitor", "run", "-c", str(config)]
         self.process = subprocess.Popen(self._group.around(command))
@@ -303,10 +305,10 @@ def _resident(pid: int) -> int:
 
 
 @contextlib.contextmanager
-def running(memory: str, grace: str) -> Iterator[Running]:
+def running(memory: str, grace: str, processes: int = 1) -> Iterator[Running]:
     """Run a monitor for as long as the context lasts."""
     with tempfile.TemporaryDirectory() as folder:
-        made = Running(memory, grace, Path(folder))
+        made = Running(memory, grace, Path(folder), processes)
         try:
             yield made
         finally:
@@ -393,6 +395,27 @@ def overload(memory: str, grace: str, warm: float, seconds: float, console: Cons
         ):
             table.add_row(name, reached, aim)
         table.caption = others.words
+    return table
+
+
+def workers(memory: str, seconds: float, turns: int, console: Console) -> Table:
+    """Measure the capacity by number of worker processes. The senders take a part of the same cores."""
+    table = Table("worker processes", "capacity, traces/s (lowest to highest)", "times that of 0", title="Workers")
+    found: dict[int, list[float]] = {0: [], 1: [], 2: []}
+    shares = []
+    for _ in range(turns):
+        for processes, rates in found.items():
+            with running(memory, "1s", processes) as monitor, OtherWork(monitor) as others:
+                asyncio.run(_in_loop(saturate(monitor.port, seconds)))
+                rates.append(_rate(monitor, lambda: asyncio.run(_in_loop(saturate(monitor.port, seconds)))))
+                shares.append(others.words)
+            console.print(f"{processes}: {rates[-1]:.0f} traces/s; {shares[-1]}", style="dim")
+    base = statistics.median(found[0])
+    for processes, rates in found.items():
+        middle = statistics.median(rates)
+        spread = f"{middle:.0f} ({min(rates):.0f} to {max(rates):.0f})"
+        table.add_row(str(processes), spread, f"{middle / base:.2f}")
+    table.caption = f"at most: {max(shares)}"
     return table
 
 
@@ -528,15 +551,17 @@ def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--quick", action="store_true", help="ten seconds of overload instead of two minutes")
     ask.add_argument("--memory", default="512MiB", help="the memory limit")
-    ask.add_argument("--only", choices=("overload", "bombs"), help="one of the two tables")
+    ask.add_argument("--only", choices=("overload", "bombs", "workers"), help="one of the tables")
     ask.add_argument("--markdown", action="store_true", help="print the tables as docs/reliability.md has them")
     options = ask.parse_args()
     console = Console(width=140)
     found = []
-    if options.only != "bombs":
+    if options.only == "workers":
+        found.append(workers(options.memory, 10.0 if options.quick else 25.0, 2 if options.quick else 3, console))
+    if options.only in (None, "overload"):
         grace, warm, seconds = ("1s", 6.0, 10.0) if options.quick else ("10s", 40.0, 120.0)
         found.append(overload(options.memory, grace, warm, seconds, console))
-    if options.only != "overload":
+    if options.only in (None, "bombs"):
         found.append(bombs(options.memory, 4.0 if options.quick else 15.0, console))
     for table in found:
         console.print(_markdown(table) if options.markdown else table, soft_wrap=options.markdown, highlight=False)
