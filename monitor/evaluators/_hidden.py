@@ -106,7 +106,9 @@ def encoded(text: str) -> Iterator[Hidden]:
 
 def rotated(folded: str) -> Hidden | None:
     """Find instructions in folded text that are reversed, or with all letters shifted by one number."""
-    for word in _rotated_words.keys() & set(_long_word.findall(folded)):
+    found = _rotated_words.keys() & set(_long_word.findall(folded))
+    if found:
+        word = min(found, key=folded.find)
         by = _rotated_words[word]
         return Hidden(f"letters moved by {by}" if by else "text written backwards", word, telling=True)
     return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 Place = Literal["request", "document"]
@@ -259,20 +259,26 @@ PATTERNS = (
 )  # fmt: skip
 
 
-def possible(folded: str, place: Place) -> tuple[Pattern, ...]:
-    """Return the patterns that may be found in a folded text, or in a part of it: those of which a hint is in it."""
-    return tuple(
-        pattern
-        for pattern in PATTERNS
-        if place in pattern.places and (not pattern.hints or any(hint in folded for hint in pattern.hints))
-    )
+def _of(place: Place, *, ascii_only: bool) -> tuple[tuple[tuple[str, ...], Pattern], ...]:
+    """Return the patterns of a place with the hints that may be in a text: in one of ASCII only those of ASCII."""
+    of = (pattern for pattern in PATTERNS if place in pattern.places)
+    found = ((tuple(hint for hint in one.hints if hint.isascii() or not ascii_only), one) for one in of)
+    return tuple((hints, one) for hints, one in found if hints or not one.hints)
 
 
-def scan(folded: str, place: Place, among: Sequence[Pattern] = PATTERNS) -> Iterator[Hit]:
-    """Return the patterns found in a folded text, one hit per pattern; `among` are those that are tried."""
-    for pattern in among:
-        if place not in pattern.places or (pattern.hints and not any(hint in folded for hint in pattern.hints)):
-            continue
+_PLACES: tuple[Place, ...] = ("request", "document")
+_TRIED = {(place, plain): _of(place, ascii_only=plain) for place in _PLACES for plain in (False, True)}
+
+
+def scan(folded: str, place: Place) -> Iterator[Hit]:
+    """Return the patterns found in a folded text, one hit per pattern."""
+    for hints, pattern in _TRIED[place, folded.isascii()]:
+        for hint in hints:
+            if hint in folded:
+                break
+        else:
+            if hints:
+                continue
         match = pattern.regex.search(folded)
         if match:
             yield Hit(pattern.family, pattern.weight, match[0])

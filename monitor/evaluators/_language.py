@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from monitor.evaluators._language_words import ARABIC, CHINESE, CYRILLIC, LATIN
+from monitor.evaluators._text import remembered
 
 _READ = 1_200  # characters of an answer, and of a document
 _READ_OF_DOCUMENTS, _LEAST_OF_ONE, _DOCUMENTS = 3_000, 120, 40
@@ -102,9 +103,9 @@ class _Traits(NamedTuple):
         )
         return letters / max(self.letters.total(), 1)
 
-    def by_language(self, also: int | None = None) -> Counter[int]:
+    def by_language(self, also: int | None = None) -> list[int]:
         """Count, for each language, the words in its list: all, or those that are in the list of `also` too."""
-        counts: Counter[int] = Counter()
+        counts = [0] * len(_LISTS)
         for languages, count in self.languages.items():
             if also is None or languages >> also & 1:
                 for language in _numbers(languages):
@@ -132,20 +133,20 @@ def in_another_language(answer: str, documents: Sequence[str]) -> bool:
         read = [documents[number * len(documents) // _DOCUMENTS] for number in range(_DOCUMENTS)]
     share = min(_READ, max(_LEAST_OF_ONE, _READ_OF_DOCUMENTS // max(len(read), 1)))
     beginnings = [text[:share] for text in read]
-    found = _traits("\n".join(beginnings))
+    found = _together(tuple(beginnings))
     if found.script is None:
         return False
     if spoken.script != found.script:
-        return _scripts_differ(spoken, found) and not any(_traits(one).script == spoken.script for one in beginnings)
+        return _scripts_differ(spoken, found) and not any(_begun(one).script == spoken.script for one in beginnings)
     if spoken.script == _EAST_ASIAN:
         way = _way_of_writing(spoken)
-        ways = [_way_of_writing(_traits(one)) for one in beginnings]
+        ways = [_way_of_writing(_begun(one)) for one in beginnings]
         return _ways_differ(way, _way_of_writing(found)) and all(not one or _ways_differ(way, one) for one in ways)
     language = _language(found)
     own = None if language is None else _other_language(spoken, language)
     if language is None or own is None:
         return False
-    others = {_other_language(_traits(one), language) for one in beginnings} - {None}
+    others = {_other_language(_begun(one), language) for one in beginnings} - {None}
     return own not in others and all(
         _other_language(spoken, other) is not None for other in others if other is not None
     )
@@ -174,6 +175,22 @@ def _traits(text: str) -> _Traits:
         elif run[0].islower():
             others.append(run)
     return _Traits(letters, _main_script(letters), words, languages, others, text)
+
+
+_begun = remembered(_traits)
+"""The traits of the beginning of a document."""
+
+
+@lru_cache(maxsize=8)
+def _together(beginnings: tuple[str, ...]) -> _Traits:
+    """Return the traits of all of these, one a line: several evaluators ask for those of the same documents."""
+    letters, languages, words, others = Counter(latin=0), Counter[int](), 0, list[str]()
+    for one in map(_begun, beginnings):
+        letters.update(one.letters)
+        languages.update(one.languages)
+        words += one.words
+        others += one.others
+    return _Traits(letters, _main_script(letters), words, languages, others, "\n".join(beginnings))
 
 
 def _runs(text: str) -> list[str]:

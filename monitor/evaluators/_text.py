@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -32,6 +33,7 @@ _AFTER_ITEM_NUMBER = (".", ")", ":")
 _SHORT = 2
 _LONGEST = 64
 _REMEMBERED = 8_192
+_DOCUMENTS, _DOCUMENT = 512, 4_096  # documents that are remembered, and the characters of one
 
 FUNCTION_WORDS = frozenset(
     """
@@ -45,6 +47,19 @@ FUNCTION_WORDS = frozenset(
     """.split()  # noqa: SIM905 - forty lines of quoted words would be harder to check
 )
 """English words without content of their own."""
+
+
+def remembered(make: Callable[[str], T]) -> Callable[[str], T]:
+    """Remember what `make` makes of a document, for the next requests that retrieve it: 512 documents of 4,096 characters.
+
+    What it makes must not be changed.
+    """
+    known = lru_cache(maxsize=_DOCUMENTS)(make)
+
+    def of(text: str) -> T:
+        return known(text) if len(text) <= _DOCUMENT else make(text)
+
+    return of
 
 
 class Word(NamedTuple):
@@ -181,6 +196,12 @@ def _piece(piece: str) -> str | tuple[list[str], list[list[str]] | None]:
         else:
             current.append(_key(_fold(shown)))
     return first[0] if len(first) == 1 and not later else (first, later or None)
+
+
+@remembered
+def keys_of_document(text: str) -> tuple[tuple[str, ...], ...]:
+    """Return what `sentences_of_keys` does, remembered."""
+    return tuple(map(tuple, sentences_of_keys(text)))
 
 
 class _WordTable(dict[str, T]):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, NamedTuple
 
 from monitor.evaluators._explain import found
 from monitor.evaluators._fold import fold
 from monitor.evaluators._hidden import encoded, hidden, rotated
-from monitor.evaluators._injection import Hit, Pattern, Place, possible, scan
-from monitor.evaluators._text import windows
+from monitor.evaluators._injection import Hit, Place, scan
+from monitor.evaluators._text import remembered, windows
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs
@@ -67,15 +67,11 @@ class InjectionPattern(Evaluator):
                 ("document", f"document {number}", document.content)
                 for number, document in enumerate(case.retrieved_context, 1)
             ]
-        parts = [(place, where, part, fold(part)) for place, where, text in texts for _, part in windows(text, _READ)]
-        among: dict[Place, Sequence[Pattern]] = {
-            place: possible("\n".join(folded for of, _, _, folded in parts if of == place), place)
-            for place in ("request", "document")
-        }
         findings = [
             _Finding(where, hit)
-            for place, where, part, folded in parts
-            for hit in _hits(part, folded, place, among[place])
+            for place, where, text in texts
+            for _, part in windows(text, _READ)
+            for hit in (_in_request(part) if place == "request" else _in_document(part))
         ]
         if not findings and not case.request.query.strip():
             return Skipped(SkippedReason.NO_REQUEST)
@@ -114,8 +110,18 @@ def _together(hits: Iterable[Hit]) -> float:
     return round(1.0 - missed, 3)
 
 
-def _hits(text: str, folded: str, place: Place, among: Sequence[Pattern]) -> Iterator[Hit]:
-    yield from scan(folded, place, among)
+def _in_request(text: str) -> Iterator[Hit]:
+    return _hits(text, "request")
+
+
+@remembered
+def _in_document(text: str) -> tuple[Hit, ...]:
+    return tuple(_hits(text, "document"))
+
+
+def _hits(text: str, place: Place) -> Iterator[Hit]:
+    folded = fold(text)
+    yield from scan(folded, place)
     moved = rotated(folded)
     if moved:
         yield Hit(f"hidden: {moved.how}", _TELLING, moved.text)

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from monitor.evaluators._language import in_another_language
 from monitor.evaluators._refusals import is_pure_refusal
-from monitor.evaluators._text import Word, common_subsequence, sentences_of_keys, windows, words
+from monitor.evaluators._text import Word, common_subsequence, keys_of_document, windows, words
 from monitor.model.case import Case, Document
 from monitor.model.outcome import DefectRule, Evidence, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs
@@ -67,7 +67,7 @@ class OverlapGroundedness(Evaluator):
             return Skipped(SkippedReason.REFUSAL)
         if in_another_language(case.response, [document.content for document in case.retrieved_context]):
             return Skipped(SkippedReason.LANGUAGE_MISMATCH)
-        context = [sentences_of_keys(text) for text in _read(case.retrieved_context)]
+        context = [keys_of_document(text) for text in _read(case.retrieved_context)]
         measured = _measure(content, list(chain.from_iterable(context)))
         value = measured.value()
         absent = _stretches(found, measured.known)
@@ -134,9 +134,12 @@ def _measure(content: Sequence[Word], context: Sequence[Sequence[str]]) -> _Meas
     in_order: list[str] = []
     neighbours: set[tuple[str, str]] = set()
     for number, sentence in enumerate(context):
-        held = [key for key in sentence if key in asked]
+        held = list(filter(asked.__contains__, sentence))
+        if not held:
+            continue
         in_order += held
-        neighbours.update(pairwise(held))
+        if len(held) > 1:
+            neighbours.update(pairwise(held))
         for key in held:
             places = postings[key]
             if len(places) < at_most and (not places or places[-1] != number):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import ClassVar
 
 from monitor.evaluators._language import in_another_language
-from monitor.evaluators._text import sentences_of_keys, words
+from monitor.evaluators._text import keys_of_document, words
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Evidence, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs
@@ -68,7 +69,7 @@ class RetrievalOverlap(Evaluator):
         share = min(1.0, CONTEXT_CHARACTERS / max(total, 1))
         best: set[str] = set()
         for text in documents:
-            keys = {key for sentence in sentences_of_keys(text[: int(len(text) * share) + 1]) for key in sentence}
+            keys = chain.from_iterable(keys_of_document(text[: int(len(text) * share) + 1]))
             best = max(best, asked.keys() & keys, key=len)
         value = len(best) / len(asked)
         absent = [Evidence(shown, "absent") for key, shown in asked.items() if key not in best]
