@@ -50,9 +50,9 @@ FUNCTION_WORDS = frozenset(
 
 
 def remembered(make: Callable[[str], T]) -> Callable[[str], T]:
-    """Remember what `make` makes of a document, for the next requests that retrieve it: 512 documents of 4,096 characters.
+    """Remember what `make` makes of a document, for the next requests that retrieve it.
 
-    What it makes must not be changed.
+    It remembers 512 documents of at most 4,096 characters. What it makes must not be changed.
     """
     known = lru_cache(maxsize=_DOCUMENTS)(make)
 

@@ -75,12 +75,14 @@ _WALLET = re.compile(r"(?<!\w)(?:0x[0-9a-fA-F]{40}|bc1[02-9ac-hj-np-z]{25,59}|[1
 _FISCAL = re.compile(r"(?<!\w)[A-Z]{6}\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z](?!\w)", re.IGNORECASE)
 _API_KEYS = tuple(f"{sort}{sign}" for sort in ("sk", "pk", "rk") for sign in "-_")
 _TOKENS = ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "hf_", "AIza", "ya29.")
-_PASSWORDS = (
-    *("password", "pass word", "passwd", "pwd", "passwort", "kennwort", "contraseña", "mot de passe", "senha"),
-    *(f"{one}{sign}{what}" for one, what in (("api", "key"), ("secret", "key"), ("access", "token"))
-      for sign in ("", "_", " ", "-")),
-)  # fmt: skip
-# Each with what one of its finds contains: in any case of letters where the pattern takes any.
+# By a short word that stands in all of its words, and in few texts: a text is searched for few words.
+_PASSWORDS = {
+    "pass": ("password", "pass word", "passwd", "passwort", "mot de passe"),
+    "key": tuple(f"{one}{sign}key" for one in ("api", "secret") for sign in ("", "_", " ", "-")),
+    "token": tuple(f"access{sign}token" for sign in ("", "_", " ", "-")),
+    **{word: (word,) for word in ("pwd", "kennwort", "contraseña", "senha")},
+}
+# Each with what one of its finds contains. No find but of the first has white space, or is shorter than 15 characters.
 _SECRETS = (
     ("private key", ("-----BEGIN ",), re.compile(r"-----BEGIN (?:[A-Z]{1,12} ){0,3}PRIVATE KEY-----")),
     ("AWS key", ("AKIA", "ASIA"), re.compile(r"(?<!\w)(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w)")),
@@ -90,11 +92,13 @@ _SECRETS = (
         r"(?<!\w)(?:gh[pousr]_[A-Za-z0-9]{36,80}|github_pat_\w{22,100}|glpat-[\w-]{20,60}|xox[abeprs]-[\w-]{10,80}"
         r"|hf_[A-Za-z0-9]{30,60}|AIza[\w-]{35}|ya29\.[\w-]{20,200})(?![\w-])")),
     ("JSON web token", ("eyJ",), re.compile(r"(?<![\w-])eyJ[\w-]{8,2000}\.eyJ[\w-]{8,4000}\.[\w-]{8,2000}(?![\w-])")),
-    ("password", _PASSWORDS, re.compile(
-        r"\b(?:pass ?word|passwd|pwd|passwort|kennwort|contraseña|mot de passe|senha|api[_ -]?key|secret[_ -]?key"
-        r"|access[_ -]?token)[\"']?\s{0,3}(?:[:=]|\bis\b|ist|est"
-        r"|es)\s{0,3}[\"'`]?((?=[^\s\"'`]{0,40}[\d!@#$%^&*])[^\s\"'`<\[,;]{6,100})", re.IGNORECASE)),
 )  # fmt: skip
+_PASSWORD = re.compile(
+    r"\b(?:pass ?word|passwd|pwd|passwort|kennwort|contraseña|mot de passe|senha|api[_ -]?key|secret[_ -]?key"
+    r"|access[_ -]?token)[\"']?\s{0,3}(?:[:=]|\bis\b|ist|est"
+    r"|es)\s{0,3}[\"'`]?((?=[^\s\"'`]{0,40}[\d!@#$%^&*])[^\s\"'`<\[,;]{6,100})",
+    re.IGNORECASE,
+)
 _URL_LOGIN = re.compile(r"(?<!\w)[a-z][a-z0-9+.-]{1,15}://[^\s/:@]{1,64}:([^\s/@$<{]{3,100})@")
 
 
@@ -182,16 +186,12 @@ _separators = re.compile(r"[ .\-]")
 
 # What a find must contain. Such patterns begin with a character, so that the search skips what is none, in a tenth of
 # the time of those above, which begin with a look behind: of 800 characters of prose 15 us instead of 350.
-_DIGIT = re.compile(r"\d")
 _DIGITS = re.compile(r"\d(?:[ .\-/()\u00a0]{0,3}\d)*+")
-_LETTERS_AND_DIGITS = re.compile(r"[A-Z]{2}\d{2}")
 _DOTTED = re.compile(r"\d\.\d{1,3}\.\d")
 _COLONS = re.compile(r":[0-9A-Fa-f]{0,4}:")
-_SHORTEST_WALLET, _SHORTEST_FISCAL, _SHORTEST_NUMBER = 26, 16, 6
-_PASSPORTS = (
-    *("passport", "reisepass", "passnr", "pass-nr", "passeport", "pasaporte", "passaporto", "passaporte"),
-    *("паспорт", "护照", "パスポート", "여권"),
-)
+_SHORTEST_SECRET, _SHORTEST_WALLET, _SHORTEST_FISCAL, _SHORTEST_NUMBER = 15, 26, 16, 6
+_PASSPORTS = ("passport", "reisepass", "passnr", "pass-nr", "passeport", "passaporto", "passaporte")  # all with "pass"
+_OTHER_PASSPORTS = ("паспорт", "护照", "パスポート", "여권")
 
 
 def folded(text: str) -> str:
@@ -199,6 +199,45 @@ def folded(text: str) -> str:
     if text.isascii():
         return text.lower()
     return text.casefold().replace("\u0131", "i").replace("\u0307", "")  # to such a pattern a dotless i is an i, too
+
+
+def _bytes_by(of: Callable[[str], str]) -> bytes:
+    return "".join(of(chr(code)) for code in range(256)).encode("latin-1")
+
+
+_BETWEEN_DIGITS = b" .-/()\xa0"
+_AS_DIGITS = _bytes_by(lambda sign: "0" if sign in "0123456789" else "x")
+_AS_KINDS = _bytes_by(
+    lambda sign: "A" if "A" <= sign <= "Z" else "0" if sign in "0123456789" else "." if sign == "." else " "
+)
+_AS_WORDS = _bytes_by(lambda sign: " " if sign.isspace() else "x")
+
+
+class _Shape:
+    """What may be in a text, by the kinds of its characters: each question is one search in C, without a pattern.
+
+    `digit`: one of ASCII. `number`: six digits or more, with what may stand between them.
+    """
+
+    def __init__(self, text: str) -> None:
+        plain = text.encode("latin-1", "replace")
+        # Digits of other scripts are digits to a pattern as well. White space of others counts as part of a word.
+        exact = text.isascii() or not any(sign.isdecimal() and sign > "9" for sign in set(text))
+        self._kinds = plain.translate(_AS_KINDS)
+        self._words = plain.translate(_AS_WORDS)
+        self._exact = exact
+        self.digit = b"0" in self._kinds
+        self.number = not exact or (
+            self.digit and b"0" * _SHORTEST_NUMBER in plain.translate(_AS_DIGITS, _BETWEEN_DIGITS)
+        )
+
+    def word(self, length: int) -> bool:
+        """Return whether so many characters without white space may follow each other."""
+        return b"x" * length in self._words
+
+    def has(self, kinds: bytes) -> bool:
+        """Return whether such characters may follow each other: `A` A to Z, `0` a digit, or a full stop."""
+        return not self._exact or kinds in self._kinds
 
 
 # Each with the digits that a find has at least, not counting what stands between them; 0: see `_numbers`.
@@ -236,39 +275,52 @@ def pieces(text: str, beside: Iterable[Piece] = ()) -> list[Piece]:
 
 
 def _candidates(text: str) -> Iterator[Piece]:
-    lowered = folded(text)
-    for kind, hints, pattern in _SECRETS:
-        place = lowered if hints is _PASSWORDS else text
-        for match in pattern.finditer(text) if any(hint in place for hint in hints) else ():
-            yield Piece(kind, "secret", *match.span(pattern.groups))
+    lowered, shape = folded(text), _Shape(text)
+    for kind, hints, pattern in _SECRETS if shape.word(_SHORTEST_SECRET) else _SECRETS[:1]:
+        for match in pattern.finditer(text) if any(hint in text for hint in hints) else ():
+            yield Piece(kind, "secret", *match.span())
+    for match in _PASSWORD.finditer(text) if _has_password(lowered) else ():
+        yield Piece("password", "secret", *match.span(1))
     if "://" in text:
         for match in _URL_LOGIN.finditer(text):
             yield Piece("password", "secret", *match.span(1))
-    if any(sign in text for sign in ("@", "at)", "at]")):
-        for match in _EMAIL.finditer(text):
-            if not _OFFICE.match(match[0]):
-                yield Piece("e-mail address", "personal", *match.span())
-    for match in _PASSPORT.finditer(text) if any(word in lowered for word in _PASSPORTS) else ():
+    if "@" in text or "at)" in text or "at]" in text:
+        found = (match for match in _EMAIL.finditer(text) if not _OFFICE.match(match[0]))
+        yield from (Piece("e-mail address", "personal", *match.span()) for match in found)
+    for match in _PASSPORT.finditer(text) if _has_passport(lowered) else ():
         yield Piece("passport number", "personal", *match.span(1))
-    if _DIGIT.search(text) or (not text.isascii() and any(map(str.isdigit, text))):
-        yield from _numbers(text)
+    if shape.digit or (not text.isascii() and any(map(str.isdigit, text))):
+        yield from _numbers(text, shape)
 
 
-def _numbers(text: str) -> Iterator[Piece]:
-    long = (found for found in _DIGITS.findall(text) if len(found) >= _SHORTEST_NUMBER)
-    digits = max((sum(map(str.isdecimal, found)) for found in long), default=0)
-    longest = max(map(len, text.split()), default=0)
+def _has_password(lowered: str) -> bool:
+    stand = [words for within, words in _PASSWORDS.items() if within in lowered]
+    return any(word in lowered for words in stand for word in words)
+
+
+def _has_passport(lowered: str) -> bool:
+    if "pasaporte" in lowered or ("pass" in lowered and any(word in lowered for word in _PASSPORTS)):
+        return True
+    return not lowered.isascii() and any(word in lowered for word in _OTHER_PASSPORTS)
+
+
+def _numbers(text: str, shape: _Shape) -> Iterator[Piece]:
+    digits = 0
+    if shape.number:
+        long = (found for found in _DIGITS.findall(text) if len(found) >= _SHORTEST_NUMBER)
+        digits = max((sum(map(str.isdecimal, found)) for found in long), default=0)
     possible = {
-        _WALLET: longest >= _SHORTEST_WALLET,
-        _IBAN: _LETTERS_AND_DIGITS.search(text) is not None,
-        _FISCAL: longest >= _SHORTEST_FISCAL,
+        _WALLET: shape.word(_SHORTEST_WALLET),
+        _IBAN: shape.has(b"AA00"),
+        _FISCAL: shape.word(_SHORTEST_FISCAL),
     }
     for kind, least, pattern, holds in _CHECKED:
         for match in pattern.finditer(text) if digits >= least and possible.get(pattern, True) else ():
             if holds(_separators.sub("", match[0])):
                 yield Piece(kind, "personal", *match.span())
-    for pattern, hint in ((_IPV4, _DOTTED), (_IPV6, _COLONS)):
-        for match in pattern.finditer(text) if hint.search(text) else ():
+    dotted = shape.has(b"0.0") and _DOTTED.search(text) is not None
+    for pattern, likely in ((_IPV4, dotted), (_IPV6, _COLONS.search(text) is not None)):
+        for match in pattern.finditer(text) if likely else ():
             if _public(match[0]) and not _VERSION_WORD.search(text, max(0, match.start() - _BEFORE), match.start()):
                 yield Piece("IP address", "personal", *match.span())
     if digits >= _SHORTEST_NUMBER:

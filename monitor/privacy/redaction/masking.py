@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from itertools import chain
 from typing import Annotated, Final
 
@@ -92,13 +93,18 @@ SURE: Final = 6
 """The characters of a value that are masked wherever they occur. Fewer could be any word."""
 
 _FEW: Final = 50
+_DOCUMENT: Final = 4_096  # characters of a document that is remembered
 
 
 class Masking:
-    """The findings in the texts of one case. `types` are masked; `found` counts the distinct values of each."""
+    """The findings in the texts of one case. `types` are masked; `found` counts the distinct values of each.
 
-    def __init__(self, types: Collection[DataType], texts: Iterable[str]) -> None:
+    What stands where in those of the `texts` that are also in `documents` is remembered for the next case.
+    """
+
+    def __init__(self, types: Collection[DataType], texts: Iterable[str], documents: Collection[str] = ()) -> None:
         self._types = types
+        self._documents = frozenset(one for one in documents if len(one) <= _DOCUMENT)
         self._names: dict[tuple[DataType, str], str] = {}
         self._values: dict[str, str] = {}
         self._last: Counter[DataType] = Counter()
@@ -175,9 +181,8 @@ class Masking:
     def _found(self, whole: str, part: slice = _ALL) -> Iterator[Edit]:
         """Find values by their form in a part of a text, and remember each."""
         text, at = whole[part], part.start or 0
-        ours = [Piece("", "personal", *match.span()) for match in _OURS.finditer(text)] if "<" in text else []
         key_ends = 0
-        for piece in sorted(chain(pieces(text, ours), _passports(text, ours)), key=lambda one: one.start):
+        for piece in (_pieces_of_document if text in self._documents else _pieces)(text):
             if piece.start < key_ends:
                 continue  # a private key is one value, regardless of its content
             kind = DataType.SECRET if piece.level == "secret" else _OF_KIND.get(piece.kind, DataType.NATIONAL_ID)
@@ -253,6 +258,15 @@ def _key(kind: DataType, value: str) -> str:
 
 def _bare(text: str) -> str:
     return "".join(filter(str.isalnum, text.casefold()))
+
+
+def _pieces(text: str) -> list[Piece]:
+    """Find what may be masked, in order; not in what was masked before."""
+    ours = [Piece("", "personal", *match.span()) for match in _OURS.finditer(text)] if "<" in text else []
+    return sorted(chain(pieces(text, ours), _passports(text, ours)), key=lambda one: one.start)
+
+
+_pieces_of_document: Final = lru_cache(maxsize=512)(_pieces)
 
 
 def _passports(text: str, ours: Iterable[Piece]) -> Iterator[Piece]:

@@ -36,7 +36,7 @@ class Redactor:
         """Find and mask. Takes some milliseconds for a long case: call from a worker thread."""
         if not self.enabled:
             return Redacted.not_at_all(case)
-        masking = Masking(self._types, _texts(case))
+        masking = Masking(self._types, _texts(case), [one.content for one in case.retrieved_context])
         if self._counters:
             self.count({kind.value: number for kind, number in masking.found.items()})
         attributes = {name: masking.mask(value).text for name, value in case.attributes.items()}
