@@ -7,6 +7,7 @@ that is with probability (2^56 - T) / 2^56. So a sampler with a lower threshold 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 
@@ -34,6 +35,16 @@ def keep(trace_id: bytes, trace_state: str, rate: float) -> tuple[bool, float]:
         upstream = 0
     kept = round((_ALL - upstream) * rate)
     return random_bits >= _ALL - kept, kept / _ALL
+
+
+@functools.lru_cache(16)
+def lowest_kept(rate: float) -> bytes:
+    """Return the end of the lowest trace id that `keep` keeps at `rate` without tracestate: seven bytes, or eight.
+
+    The last seven bytes of an id that is kept are not less, those of another are less.
+    """
+    threshold = _ALL - round(rate * _ALL)
+    return threshold.to_bytes(7) if threshold < _ALL else b"\xff" * 8
 
 
 def chosen(trace_id: str, salt: str, probability: float) -> bool:

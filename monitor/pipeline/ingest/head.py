@@ -104,12 +104,16 @@ class HeadSampling:
         fault = ""
         sampled_out = 0
         last = b"\x00"  # how spans of the trace dropped last begin: those of one trace mostly follow one another
+        lowest_kept, plain_trace_id_of = consistent_sampling.lowest_kept(rate), wire.plain_trace_id_of
         for item in items:
             if item.startswith(last):
                 sampled_out += 1
                 continue
-            trace_id = wire.trace_id_of(item)
-            if trace_id in dropped:
+            trace_id = plain_trace_id_of(item)
+            quickly = trace_id and trace_id[-7:] < lowest_kept and trace_id not in kept
+            trace_id = trace_id or wire.trace_id_of(item)
+            if quickly or trace_id in dropped:
+                dropped.setdefault(trace_id, app)
                 sampled_out += 1
                 last = wire.beginning(trace_id)
                 continue

@@ -97,7 +97,7 @@ class RecentIds(_Recent):
         place = self._new.find(hashed)
         if place >= 0:
             return False
-        known = self._old.find(hashed) >= 0
+        known = self._old.used > 0 and self._old.find(hashed) >= 0
         self._insert(hashed, place)
         return not known
 

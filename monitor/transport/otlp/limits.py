@@ -124,9 +124,8 @@ def without_oversized(
     Of a resource or scope with more than `max_resource_bytes` bytes or `MAX_MEMBERS` members, all items are removed.
     Raises `TooLarge` where those that remain have more than `MAX_REQUEST_MEMBERS` members together.
     """
-    longest = max((len(item) for group in groups for item in group.items), default=0)
-    widest = max((max(len(group.resource), len(group.scope)) for group in groups), default=0)
-    if longest <= min(max_bytes, _SMALL_ITEM) and widest <= min(max_resource_bytes, _SMALL_ITEM):
+    smallest_limit = min(max_bytes, _SMALL_ITEM), min(max_resource_bytes, _SMALL_ITEM)
+    if all(_is_small(group, *smallest_limit) for group in groups):
         _check_members(groups)
         return groups, 0
     kept = []
@@ -142,9 +141,9 @@ def without_oversized(
 
 def _check_members(groups: Sequence[EncodedGroup]) -> None:
     """Raise `TooLarge` for too many members. They are walked through only where there are bytes that may be so many."""
-    items = [item for group in groups for item in group.items]
-    if sum(map(len, items)) <= 2 * MAX_REQUEST_MEMBERS:
+    if sum(sum(map(len, group.items)) for group in groups) <= 2 * MAX_REQUEST_MEMBERS:
         return
+    items = [item for group in groups for item in group.items]
     if sum(item.count(tag) for item in items for tag in _MEMBER_TAGS) <= MAX_REQUEST_MEMBERS:
         return
     budget = _Budget(MAX_REQUEST_MEMBERS + _OTHER_FIELDS * len(items))
@@ -162,6 +161,16 @@ def _check_members(groups: Sequence[EncodedGroup]) -> None:
 _OTHER_FIELDS = 16  # of a span beside its attributes, events and links, each once
 _MEMBER_TAGS = [bytes([number << 3 | 2 | more]) for number in (6, 9, 11, 13) for more in (0, 0x80)]
 """The first byte of an attribute (of a log record, of a span), event and link; a tag may be padded to more bytes."""
+
+
+def _is_small(group: EncodedGroup, item_bytes: int, resource_bytes: int) -> bool:
+    """Return whether nothing in a group is larger than that."""
+    resource, scope, items = group
+    return (
+        max(map(len, items), default=0) <= item_bytes
+        and len(resource) <= resource_bytes
+        and len(scope) <= resource_bytes
+    )
 
 
 def _fits(item: bytes, max_bytes: int) -> bool:

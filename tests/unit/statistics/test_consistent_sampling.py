@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from monitor.statistics.consistent_sampling import (
     chosen,
     keep,
+    lowest_kept,
     parse_threshold,
     randomness,
 )
@@ -47,6 +48,12 @@ class TestHead:
     @given(trace_ids, rates)
     def test_the_answer_is_the_same_on_every_call(self, trace_id: bytes, rate: float) -> None:
         assert keep(trace_id, "", rate) == keep(trace_id, "", rate)
+
+    @given(trace_ids, st.one_of(rates, st.sampled_from([0.0, 1e-17, 0.5, 1 - 2**-53, 1.0])))
+    def test_an_id_is_kept_from_the_lowest_one_on(self, trace_id: bytes, rate: float) -> None:
+        assert (trace_id[-7:] >= lowest_kept(rate)) == keep(trace_id, "", rate)[0]
+        edge = trace_id[:9] + lowest_kept(rate)[:7]
+        assert (edge[-7:] >= lowest_kept(rate)) == keep(edge, "", rate)[0]
 
     @given(trace_ids, rates, rates, st.sampled_from(["", "ot=th:8", "ot=th:c;rv:fedcba98765432"]))
     def test_what_a_rate_keeps_every_greater_rate_keeps(

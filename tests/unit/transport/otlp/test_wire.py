@@ -61,8 +61,24 @@ def test_an_exporter_that_writes_its_fields_in_another_order_is_read_the_same(sp
     assert wire.trace_state_of(shuffled) == span.trace_state
 
 
+@given(spans)
+def test_the_quick_look_reads_a_trace_id_only_where_there_is_no_tracestate(span):
+    raw = span.SerializeToString()
+    assert wire.plain_trace_id_of(raw) == (b"" if span.trace_state else span.trace_id)
+    assert wire.plain_trace_id_of(raw) in (b"", raw[2:18])
+    assert wire.plain_trace_id_of(Span(name="first").SerializeToString() + raw) == b""
+
+
+@given(st.binary(max_size=30))
+def test_the_quick_look_at_hostile_bytes_agrees_with_the_full_one(noise):
+    for raw in (noise, wire.beginning(TRACE_ID) + noise, wire.beginning(bytes(16)) + noise, b"\x0a\x10" + noise):
+        quick = wire.plain_trace_id_of(raw)
+        assert not quick or (quick, "") == (wire.trace_id_of(raw), wire.trace_state_of(raw))
+
+
 @given(st.binary(max_size=300))
 def test_random_bytes_are_invalid_data_or_readable_and_never_a_crash(noise):
+    wire.plain_trace_id_of(noise)
     wire.trace_id_of(noise)
     wire.trace_state_of(noise)
     for read in (wire.split, lambda b: wire.span_part(b, b"", b""), lambda b: wire.record_part(b, b"", b"")):
