@@ -14,6 +14,7 @@ import anyio
 
 from monitor.alerts import regression, severe, threshold
 from monitor.alerts.catalogue import explained, linked
+from monitor.alerts.incidents import IncidentTracker
 from monitor.alerts.notify import Inbox, Notifier
 from monitor.alerts.policy import AlertPolicy, export_thresholds, policies_for
 from monitor.alerts.rate_names import rate_alert
@@ -48,6 +49,7 @@ class AlertEngine:
         changed: the latest change of the service behind the answers of an app and evaluator. An alert that fires
             names it if it is not older than a week.
         page: the URL of the web UI; an alert that fires links to the answers it is about. Empty: no link.
+        incidents: the open ones; None: nothing keeps them.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class AlertEngine:
         versions: Mapping[str, str] = MappingProxyType({}),
         changed: Callable[[str, str], VersionChange | None] = lambda _app, _evaluator: None,
         page: str = "",
+        incidents: IncidentTracker | None = None,
     ) -> None:
         self.policies = tuple(policies)
         self._windows = windows
@@ -73,6 +76,7 @@ class AlertEngine:
         self._versions = versions
         self._changed = changed
         self._page = page
+        self._incidents = incidents
         self._tracker = AlertTracker(runbooks)
 
     def apps(self) -> tuple[str, ...]:
@@ -98,6 +102,8 @@ class AlertEngine:
                 states.append(
                     self._tracker.advance(subject, finding, summary=alert.summary, hold=alert.keep_firing_for, now=now)
                 )
+        if self._incidents is not None:
+            states = self._incidents.advance(states, now)
         return [linked(state, self._page) for state in states]
 
     def _severe_cases(self, pairs: Sequence[tuple[str, str]], now: float) -> list[AlertState]:

@@ -16,6 +16,8 @@ import anyio
 
 from monitor import __version__, registry
 from monitor.alerts.engine import CHECK_INTERVAL, AlertEngine, run_alerts
+from monitor.alerts.incidents import IncidentTracker
+from monitor.alerts.policy import own_rules
 from monitor.app import warm_start
 from monitor.app.memory import MemoryWatch, keep_freed_memory
 from monitor.app.parts import Parts, Running, open_parts
@@ -27,6 +29,8 @@ from monitor.errors import MonitorError
 from monitor.jobs import calibration
 from monitor.jobs.canary import load as load_canary
 from monitor.jobs.canary.run import Canary
+from monitor.jobs.incidents import IncidentKeeper
+from monitor.jobs.incidents.investigation import Investigation
 from monitor.jobs.trial.queue import TrialQueue
 from monitor.judge.client import LOADING
 from monitor.model.external import USER_FEEDBACK, ScoreSource
@@ -35,6 +39,8 @@ from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules
+from monitor.storage import files
+from monitor.storage.history.reader import HistoryReader
 from monitor.telemetry.events import Event
 from monitor.web.context import PageContext
 from monitor.web.mount import mount
@@ -72,13 +78,13 @@ async def run(
         for app in sorted(seen):
             made.evaluation.prepare(app)
         replay = await _replayed_results(config, parts, made.evaluation)
-        trials = _trial_queue(config, parts)
+        trials, incidents = _trial_queue(config, parts), _incident_keeper(config, parts)
         if config.ui.enabled:
-            mount(_page_context(config, parts, made, pipeline, trials), config.ui)
+            mount(_page_context(config, parts, made, pipeline, trials=trials, incidents=incidents), config.ui)
         running, runtime = parts.running, parts.running.runtime
         runtime.events.info(Event.STARTED, "starting", version=__version__)
         started(running)
-        canary, engine = _canary(config, parts), _engine(config, parts)
+        canary, engine = _canary(config, parts), _engine(config, parts, await _open_incidents(config, incidents))
         async with anyio.create_task_group() as beside:
             beside.start_soon(
                 partial(run_alerts, engine, config.notify, runtime, every=alerts_every, show=running.show)
@@ -86,6 +92,7 @@ async def run(
             beside.start_soon(MemoryWatch(plan.limit, runtime).run)
             beside.start_soon(calibration.watch, config.storage.path, parts.versions, runtime)
             beside.start_soon(canary.run)
+            beside.start_soon(incidents.run)
             beside.start_soon(parts.followers.run)
             beside.start_soon(made.backfill.run, backfill_context(config, parts, made))
             if made.severe is not None:
@@ -163,7 +170,28 @@ def _canary(config: Config, parts: Parts) -> Canary:
     )
 
 
-def _engine(config: Config, parts: Parts) -> AlertEngine:
+def _incident_keeper(config: Config, parts: Parts) -> IncidentKeeper:
+    storage = config.storage
+    scales = {one.evaluator.name: one.evaluator.scale for one in config.configured_evaluators}
+    history = HistoryReader(storage.path / files.HISTORY)
+    return IncidentKeeper(
+        storage.path,
+        Investigation(history, scales, own_rules(config.alerts)),
+        parts.running.runtime,
+        retention=storage.incidents_retention,
+        texts_retention=storage.texts_retention,
+    )
+
+
+async def _open_incidents(config: Config, keeper: IncidentKeeper) -> IncidentTracker:
+    """Continue the incidents that were open when an earlier process stopped."""
+    page = config.ui.url if config.ui.enabled else ""
+    tracker = IncidentTracker(config.alerts, page=page, changed=keeper.changed)
+    tracker.restore(await keeper.load_open())
+    return tracker
+
+
+def _engine(config: Config, parts: Parts, incidents: IncidentTracker) -> AlertEngine:
     return AlertEngine(
         config.alerts,
         parts.running.windows,
@@ -175,11 +203,18 @@ def _engine(config: Config, parts: Parts) -> AlertEngine:
         versions={USER_FEEDBACK: ScoreSource.FEEDBACK.value, **parts.versions},
         changed=parts.running.generations.latest,
         page=config.ui.url if config.ui.enabled else "",
+        incidents=incidents,
     )
 
 
 def _page_context(
-    config: Config, parts: Parts, scoring: ScoringParts, pipeline: Pipeline, trials: TrialQueue | None
+    config: Config,
+    parts: Parts,
+    scoring: ScoringParts,
+    pipeline: Pipeline,
+    *,
+    trials: TrialQueue | None,
+    incidents: IncidentKeeper,
 ) -> PageContext:
     """Everything that the UI shows; without `trials` it offers none."""
     running = parts.running
@@ -205,6 +240,7 @@ def _page_context(
         missed=scoring.backfill.missed,
         retention=config.storage.retention,
         keeps_texts=config.storage.texts == "all",
+        incidents=incidents,
         trials=trials,
     )
 

@@ -78,6 +78,10 @@ class StorageSettings(Section, ResultRetention):
             )
         return self
 
+    incidents_retention: Annotated[Duration, Field(gt=0)] = 90 * 86400.0
+    """How long to keep an incident after its end, with its worst answers, their texts and what people noted: longer
+    than the results themselves. At most 1,000 incidents are kept, and 64 MiB."""
+
     request_log: Annotated[Duration, Field(ge=0)] = 86400.0
     """Retention of the request log, which `rag-monitor why` reads: spans, probabilities, attempts and reasons, but no
     texts. Its sums per minute are kept as long as results. `0`: off."""

@@ -1,4 +1,4 @@
-"""The audit log: who read texts of the traffic, exported them, or had them erased; one line each.
+"""The audit log: who read texts of the traffic, exported them, had them erased, or noted something; one line each.
 
 The running monitor and the commands write to the same file in the storage folder. Lines hold no text of the traffic.
 """
@@ -22,7 +22,9 @@ NAME: Final = "audit.jsonl"
 AT_MOST: Final = 16 * 1024**2
 """Bytes of the file; then it is renamed to `audit.1.jsonl`, which it replaces."""
 
-AUDITED: Final = frozenset({Event.TEXTS_VIEWED, Event.TEXTS_EXPORTED, Event.TEXTS_TRIED, Event.TEXTS_FORGOTTEN})
+AUDITED: Final = frozenset(
+    {Event.TEXTS_VIEWED, Event.TEXTS_EXPORTED, Event.TEXTS_TRIED, Event.TEXTS_FORGOTTEN, Event.INCIDENT_NOTED}
+)
 _SAY_AGAIN: Final = 300.0
 
 
@@ -71,12 +73,13 @@ class Audit:
 def record(folder: Path, event: Event, **fields: object) -> None:
     """Write a line for a command, with the user who ran it. Logs a warning where the file cannot be written."""
     try:
-        Audit(folder, SystemClock()).write(event, who=f"user {_caller()}", **fields)
+        Audit(folder, SystemClock()).write(event, who=f"user {caller()}", **fields)
     except OSError as error:
         logging.getLogger("monitor").warning("%s cannot be written: %s", folder / NAME, error.strerror or error)
 
 
-def _caller() -> str:
+def caller() -> str:
+    """Return the name of the user who runs this command, otherwise the number."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -76,6 +76,7 @@ class Event(StrEnum):
     TEXTS_EXPORTED = "texts_exported"
     TEXTS_TRIED = "texts_tried"
     TEXTS_FORGOTTEN = "texts_forgotten"
+    INCIDENT_NOTED = "incident_noted"
     AUDIT_FAILED = "audit_failed"
     ALERT_FIRING = "alert_firing"
     ALERT_RESOLVED = "alert_resolved"

@@ -9,6 +9,7 @@ from monitor.alerts.policy import AlertPolicy, own_rules, policy_for
 from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.state import AlertState
 from monitor.jobs.backfill.store import Missed
+from monitor.jobs.incidents import IncidentKeeper
 from monitor.jobs.trial.queue import TrialQueue
 from monitor.model.outcome import DefectRule
 from monitor.model.service_version import VersionChange
@@ -38,6 +39,7 @@ class PageContext:
         explain_evaluator: why an evaluator ran as often as it did since a wall-clock second, for one app or all.
         missed: evaluations that were skipped while a judge was paused, and that no backfill has requested yet.
         retention: how many seconds the history keeps results; `keeps_texts`: with question, context and answer.
+        incidents: the incidents, and what people note on them.
         trials: runs an evaluator on one case; None where trials are switched off.
     """
 
@@ -60,6 +62,7 @@ class PageContext:
     missed: Callable[[], Sequence[Missed]]
     retention: float
     keeps_texts: bool
+    incidents: IncidentKeeper
     trials: TrialQueue | None = None
 
     def alert_rules(self, evaluator: str) -> tuple[DefectRule, ...]:

@@ -236,6 +236,31 @@ class HistoryReader:
         )
         return _sums(found)
 
+    def rate_sums(
+        self, app: str, evaluator: str, since: float, until: float, *, version: str = "", rule: str = ""
+    ) -> list[MinuteSums]:
+        """Return the sums of one rate by the minute, oldest first, from the minute of `since` and before `until`.
+
+        Of one `version` of the evaluator, or of all. `rule` is the name of the alert's own defect rule, if it has one.
+        """
+        table, last = ("rule_sums", "rule") if rule else ("session_sums", "''")
+        only, values = ("", []) if not version else (" AND version = ?", [version])
+        only, values = (only, values) if not rule else (f"{only} AND rule = ?", [*values, rule])
+        found = self._file.query(
+            "SELECT at, app, evaluator, version, defect, judged, weight, weight_squares,"  # noqa: S608 - constants
+            f" top, defect_products, every_products, both_products, {last} FROM {table}"
+            f" WHERE at >= ? AND at < ? AND app = ? AND evaluator = ?{only} ORDER BY 1, 5",
+            [since // MINUTE * MINUTE, until, app, evaluator, *values],
+        )
+        return _sums(found)
+
+    def user_of(self, request_id: str) -> str:
+        """Return the pseudonym of the user of a request whose features are kept; empty where it is not known."""
+        found = self._file.query("SELECT body FROM features WHERE request_id = ?", [request_id])
+        with suppress(*_FAULTS):  # damaged bytes that SQLite does not notice
+            return load_features(found[0][0]).user if found else ""
+        return ""
+
     def rule_sums(self, since: float, minutes_since: float) -> list[MinuteSums]:
         """Sums by the rules that alerts bring themselves, oldest first: by the hour, and by the minute at the end.
 

@@ -1,0 +1,191 @@
+"""Keeps the incidents of the running monitor: writes their course to the disk, and what the history says about them.
+
+The alerts decide what an incident is (`monitor.alerts.incidents`). A disk that fails is no reason to stop: what could
+not be written waits in memory and is written later.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+from monitor.errors import InvalidData, MonitorError
+from monitor.jobs.incidents.investigation import Findings, Investigation
+from monitor.model.incident import Incident, IncidentNote, IncidentRecord, as_object
+from monitor.stages import Runtime
+from monitor.storage import files
+from monitor.storage.damage import reporter
+from monitor.storage.incidents import IncidentFile, IncidentReader
+from monitor.telemetry.events import Event
+from monitor.telemetry.site import VIEWER
+
+LOOK_EVERY: Final = 300.0
+"""Seconds between two looks at the history for an incident that lasts."""
+
+_TIDY_EVERY: Final = 600.0
+_WRITE_AGAIN: Final = 5.0
+_SHOWN: Final = 200
+
+
+class IncidentKeeper:
+    """The incidents of one storage folder.
+
+    Args:
+        folder: the storage folder.
+        investigation: looks incidents up in the history.
+        runtime: lends clock, events and metrics.
+        retention: seconds for which an incident is kept after its end.
+        texts_retention: seconds for which texts of answers are kept; None: as long as the incident.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        investigation: Investigation,
+        runtime: Runtime,
+        *,
+        retention: float,
+        texts_retention: float | None = None,
+    ) -> None:
+        path = folder / files.INCIDENTS
+        self._file = IncidentFile(path, runtime.clock, reporter("incidents", runtime.events, runtime.metrics))
+        self._reader = IncidentReader(path)
+        self._investigation = investigation
+        self._runtime = runtime
+        self._retention = retention
+        self._texts_retention = texts_retention
+        self._waiting: dict[str, Incident] = {}
+        self._looked: dict[str, tuple[float, int]] = {}
+        self._wake = anyio.Event()
+        self._tidied = float("-inf")
+        self._failing = self._blind = False
+        self._failing_gauge = runtime.metrics.database_failing.labels("incidents")
+
+    async def load_open(self) -> list[Incident]:
+        """Return what was open when an earlier process stopped; nothing where the file cannot be read."""
+        try:
+            return await anyio.to_thread.run_sync(self._file.load_open)
+        except MonitorError as error:
+            self._failed(error)
+            return []
+
+    def changed(self, one: Incident) -> None:
+        """Note that an incident began, took a step or ended. Never waits; of each the newest state counts."""
+        self._waiting[one.id] = one
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Write and look until cancelled; then write once more."""
+        try:
+            while True:
+                with anyio.move_on_after(_WRITE_AGAIN if self._failing else _TIDY_EVERY):
+                    await self._wake.wait()
+                self._wake = anyio.Event()
+                written = await self._write()
+                for one in written:
+                    await self._look(one)
+                await self._tidy()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._write()
+                await anyio.to_thread.run_sync(self._file.close)
+
+    async def newest(self) -> list[IncidentRecord]:
+        """Return the newest incidents, without diagnoses and answers. Raises `MonitorError`."""
+        return await anyio.to_thread.run_sync(lambda: self._reader.newest(limit=_SHOWN))
+
+    async def find(self, incident: str) -> IncidentRecord | None:
+        """Return an incident with all that is kept of it, None where there is none. Raises `MonitorError`."""
+        return await anyio.to_thread.run_sync(self._reader.find, incident)
+
+    async def note(self, incident: str, text: str) -> bool:
+        """Add a note of the current viewer; return whether there is such an incident.
+
+        Raises `InvalidData` for a note that cannot be, `MonitorError` where it cannot be written.
+        """
+        viewer = VIEWER.get()
+        note = IncidentNote(self._runtime.clock.now(), viewer.who, text)
+        if not await anyio.to_thread.run_sync(self._file.note, incident, note):
+            return False
+
+        def record() -> None:
+            self._runtime.events.info(
+                Event.INCIDENT_NOTED, "a note on an incident", incident=incident, who=viewer.who, peer=viewer.peer
+            )
+
+        await anyio.to_thread.run_sync(record)  # it is written to a file, too
+        return True
+
+    async def _write(self) -> list[Incident]:
+        """Write what waits; return what was written."""
+        written = []
+        for one in list(self._waiting.values()):
+            try:
+                await anyio.to_thread.run_sync(self._file.save, one)
+            except InvalidData:  # it can never be written
+                pass
+            except MonitorError as error:
+                self._failed(error)
+                break
+            else:
+                written.append(one)
+            if self._waiting.get(one.id) is one:
+                del self._waiting[one.id]
+        else:
+            if self._failing:
+                self._failing = False
+                self._failing_gauge.set(0)
+                self._runtime.events.info(Event.STATE_RECOVERED, "incidents are written again")
+        return written
+
+    async def _look(self, one: Incident) -> None:
+        """Look at the history if it is time: at the beginning, after a new step, at the end, and now and then."""
+        now = self._runtime.clock.now()
+        looked, steps = self._looked.get(one.id, (float("-inf"), -1))
+        if steps == len(one.steps) and 0 <= now - looked < LOOK_EVERY:
+            return
+        if one.open:
+            self._looked[one.id] = now, len(one.steps)
+        else:
+            self._looked.pop(one.id, None)
+        try:
+            found = await anyio.to_thread.run_sync(self._investigation.look, one, now)
+            await anyio.to_thread.run_sync(self._keep, one, found)
+        except MonitorError as error:
+            self._looked.pop(one.id, None)
+            if not self._blind:
+                message = "an incident cannot be looked up in the history; it is tried again"
+                self._runtime.events.warning(Event.STATE_FAILED, message, incident=one.id, error=str(error))
+            self._blind = True
+        else:
+            self._blind = False
+
+    def _keep(self, one: Incident, found: Findings) -> None:
+        if found.onset is not None:
+            self._file.keep_finding(one.id, "onset", as_object(found.onset))
+        if found.impact is not None:
+            self._file.keep_finding(one.id, "impact", as_object(found.impact))
+        self._file.keep_finding(one.id, "changes", {"steps": as_object(list(found.changes))})
+        if found.answers:
+            self._file.keep_answers(one.id, found.answers)
+
+    async def _tidy(self) -> None:
+        monotonic, now = self._runtime.clock.monotonic(), self._runtime.clock.now()
+        if monotonic - self._tidied < _TIDY_EVERY:
+            return
+        self._tidied = monotonic
+        texts = None if self._texts_retention is None else now - self._texts_retention
+        try:
+            await anyio.to_thread.run_sync(lambda: self._file.tidy(now - self._retention, texts_before=texts))
+        except MonitorError as error:
+            self._failed(error)
+
+    def _failed(self, error: MonitorError) -> None:
+        if not self._failing:
+            self._failing = True
+            self._failing_gauge.set(1)
+            message = "incidents cannot be written; they are written later"
+            self._runtime.events.error(Event.STATE_FAILED, message, error=str(error))

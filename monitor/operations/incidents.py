@@ -1,0 +1,55 @@
+"""The incidents that a monitor has kept, from its storage folder: also while it runs, and when it is stopped.
+
+for record in incidents(config, app="shop"):
+    print(record.incident.id, record.began)
+"""
+
+from __future__ import annotations
+
+from monitor.clock import Clock, SystemClock
+from monitor.config import Config
+from monitor.errors import MonitorError
+from monitor.model.incident import IncidentNote, IncidentRecord
+from monitor.privacy import audit
+from monitor.storage import files
+from monitor.storage.incidents import IncidentFile, IncidentReader
+from monitor.telemetry.events import Event
+
+
+def incidents(
+    config: Config, *, since: float = 0.0, app: str | None = None, only_open: bool = False, limit: int = 200
+) -> list[IncidentRecord]:
+    """Return the incidents that were open at some time from the wall-clock second `since` on, the newest first.
+
+    They have no diagnoses, answers and notes. Raises `MonitorError` where they cannot be read.
+    """
+    found = _reader(config).newest(since=since, app=app, limit=limit)
+    return [one for one in found if one.incident.open or not only_open]
+
+
+def incident(config: Config, name: str) -> IncidentRecord:
+    """Return an incident by its id. Raises `MonitorError` where there is none, or it cannot be read."""
+    found = _reader(config).find(name)
+    if found is None:
+        raise MonitorError(f"there is no incident {name!r:.80} in {config.storage.path}")
+    return found
+
+
+def note_incident(config: Config, name: str, text: str, *, clock: Clock | None = None) -> None:
+    """Add a note to an incident, in the name of the user who runs this, and write that to the audit log.
+
+    Raises `InvalidData` for a note that is empty or too long, `MonitorError` where there is no such incident, or the
+    note cannot be written.
+    """
+    clock = clock or SystemClock()
+    incident(config, name)
+    file = IncidentFile(config.storage.path / files.INCIDENTS, clock)
+    try:
+        file.note(name, IncidentNote(clock.now(), f"user {audit.caller()}", text))
+    finally:
+        file.close()
+    audit.record(config.storage.path, Event.INCIDENT_NOTED, incident=name)
+
+
+def _reader(config: Config) -> IncidentReader:
+    return IncidentReader(config.storage.path / files.INCIDENTS)
