@@ -171,6 +171,10 @@ class IncidentFile:
             if texts_before is not None:
                 _blank(db, texts_before)
 
+    def repaired(self) -> bool:
+        """Check the whole file, in which a reader has met damage; whether it was replaced."""
+        return self._file.suspect()
+
     def close(self) -> None:
         """Close the file; the next call opens it again."""
         self._file.close()
@@ -190,7 +194,7 @@ class IncidentReader:
 
         Without diagnoses and answers. None if there is no file.
         """
-        if not self._path.exists():
+        if self._is_new():
             return []
         where, values = "(i.ended IS NULL OR i.ended >= ?)", [since]
         if until is not None:
@@ -213,7 +217,7 @@ class IncidentReader:
 
     def find(self, incident: str) -> IncidentRecord | None:
         """Return an incident with all that is kept of it; None where there is none of this id."""
-        if not self._path.exists():
+        if self._is_new():
             return None
         found = self._file.query("SELECT body FROM incidents WHERE id = ?", [incident])
         if not found:
@@ -229,6 +233,11 @@ class IncidentReader:
                 answers.append(IncidentAnswer(**load(body)))
         notes = self._file.query("SELECT at, who, text FROM notes WHERE incident = ? ORDER BY at, n", [incident])
         return replace(record, answers=answers, notes=[IncidentNote(*one) for one in notes])
+
+    def _is_new(self) -> bool:
+        """Return whether there is no file, or a process is just making it."""
+        made = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'incidents'"
+        return not self._path.exists() or not self._file.query(made)
 
 
 def users_of(path: Path, users: Collection[str], user_id: str) -> set[str]:  # noqa: ARG001 - as in other files

@@ -15,7 +15,16 @@ from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.service import BAD, CONTEXT, GOOD
 from tests.support.tools import wait_until
 
-DATABASES = ("spool.db", "retained.db", "history.db", "request_log.db", "severe_cases.db", "backfill.db", "state.db")
+DATABASES = (
+    "spool.db",
+    "retained.db",
+    "history.db",
+    "request_log.db",
+    "severe_cases.db",
+    "incidents.db",
+    "backfill.db",
+    "state.db",
+)
 CONFIG: dict[str, Any] = {
     "evaluators": [{"type": "overlap_groundedness"}, {"type": "response_length"}],
     "storage": {"texts": "all", "spool_retention": "1d"},

@@ -23,15 +23,18 @@ from monitor.clock import ManualClock
 from monitor.jobs.backfill.cases import BackfillOrigin, Item
 from monitor.jobs.backfill.store import BackfillQueue
 from monitor.model.case import Case
+from monitor.model.incident import Incident, IncidentAnswer, IncidentNote
 from monitor.model.request_log import RequestStep
 from monitor.model.severe import SevereCase
 from monitor.sinks.history import HistorySink
 from monitor.stages import Runtime
 from monitor.storage import files
+from monitor.storage.incidents import IncidentFile, IncidentReader
 from monitor.storage.request_log import RequestLogReader, recording
 from monitor.storage.severe_cases import SevereCaseFile
 from monitor.storage.spool import retained
 from monitor.storage.spool.table import encode
+from monitor.storage.sqlite import DamagedFile
 from monitor.storage.state_file import open_state
 from tests.support.results import judged, request_record
 from tests.support.runtime import runtime
@@ -71,6 +74,7 @@ async def _fill(folder: Path, number: int) -> None:
     for n in range(number):
         severe.add(SevereCase("shop", "violence", now, f"{n:032x}"))
     severe.close()
+    _keep_incidents(folder, number, now)
     queue = _queue(folder)
     queue.ask([_item(n) for n in range(number)], batch="example", now=now)
     queue.close()
@@ -125,6 +129,43 @@ async def _state(folder: Path) -> dict[str, Any]:
         return {str(n): state.load(f"budget of {n}") for n in range(NUMBER)}
 
 
+def _keep_incidents(folder: Path, number: int, now: float) -> None:
+    file = IncidentFile(folder / files.INCIDENTS, ManualClock())
+    for n in range(number):
+        name = f"20260301-{n:08x}"
+        one = Incident(
+            id=name,
+            app="shop",
+            evaluator="groundedness",
+            defect_rule="",
+            version="1",
+            fired=now + n,
+            checked=now + n,
+            severity="warning",
+            worst="critical",
+            alerts=(),
+        )
+        file.save(one)
+        file.keep_finding(name, "onset", {"at": now, "earliest": now - 60, "latest": now + 60})
+        file.keep_answers(name, [IncidentAnswer(request_id=f"{n:032x}", at=now, score=1.0, level="poor")])
+        file.note(name, IncidentNote(now, "user example", f"note {n}"))
+    file.close()
+
+
+def _incidents(folder: Path) -> dict[str, Any]:
+    path = folder / files.INCIDENTS
+    reader, file = IncidentReader(path), IncidentFile(path, ManualClock())
+    file.load_open()
+    try:
+        found = [reader.find(one.incident.id) for one in reader.newest(limit=1000)]
+    except DamagedFile:  # the monitor, which writes the file, repairs it
+        assert file.repaired()
+        found = [reader.find(one.incident.id) for one in reader.newest(limit=1000)]
+    finally:
+        file.close()
+    return {one.incident.id: [one.began, len(one.answers), one.notes[0].text] for one in found if one is not None}
+
+
 def _queue(folder: Path) -> BackfillQueue:
     return BackfillQueue(folder / files.BACKFILL, at_most=10**8, clock=ManualClock())
 
@@ -145,6 +186,7 @@ READERS: Final[dict[str, Callable[[Path], Any]]] = {
     files.HISTORY: lambda folder: asyncio.run(_results(folder)),
     files.REQUEST_LOG: _logged,
     files.SEVERE_CASES: lambda folder: [one.request_id for one in _severe(folder)],
+    files.INCIDENTS: _incidents,
     files.BACKFILL: _waiting,
     files.STATE: lambda folder: asyncio.run(_state(folder)),
 }

@@ -16,12 +16,15 @@ import anyio.lowlevel
 
 from monitor import registry
 from monitor.alerts.engine import AlertEngine
+from monitor.alerts.incidents import IncidentTracker
 from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.state import AlertState
 from monitor.clock import ManualClock
 from monitor.config import Config
 from monitor.jobs.backfill.store import Missed
+from monitor.jobs.incidents import IncidentKeeper
+from monitor.jobs.incidents.investigation import Investigation
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Cost, DefectRule, EvaluationResult, Evidence, Score
 from monitor.model.service_version import VersionChange
@@ -34,6 +37,7 @@ from monitor.sinks.prometheus import PrometheusSink
 from monitor.stages import Evaluator, Runtime
 from monitor.statistics.slice_sums import Sliced
 from monitor.statistics.windows import Windows
+from monitor.storage.history.reader import HistoryReader
 from monitor.telemetry.site import WebResponse
 from monitor.web.context import PageContext
 from monitor.web.mount import mount
@@ -117,6 +121,7 @@ class Site:
     sliced: Sliced = field(init=False)
     states: list[AlertState] = field(default_factory=list)
     missed: list[Missed] = field(default_factory=list)
+    keeper: IncidentKeeper = field(init=False)
     engine: AlertEngine = field(init=False)
     context: PageContext = field(init=False)
     pages: Pages = field(init=False)
@@ -127,7 +132,16 @@ class Site:
         self.history = HistorySink(path=self.folder / "history.db", texts="all" if self.texts else "explanations")
         self.sliced = Sliced(self.clock)
         self.ruled = RuleWindows(self.policies, self.clock)
-        self.engine = AlertEngine(self.policies, self.windows, ruled=self.ruled, runbooks="https://runbooks.example")
+        self.keeper = IncidentKeeper(
+            self.folder, Investigation(HistoryReader(self.folder / "history.db"), {}, {}), self.runtime, retention=1e7
+        )
+        self.engine = AlertEngine(
+            self.policies,
+            self.windows,
+            ruled=self.ruled,
+            runbooks="https://runbooks.example",
+            incidents=IncidentTracker(self.policies, changed=self.keeper.changed),
+        )
         diagnostics = Diagnostics(self._config(), self.clock)
         self.context = PageContext(
             runtime=self.runtime,
@@ -149,6 +163,7 @@ class Site:
             missed=lambda: self.missed,
             retention=7 * 86400.0,
             keeps_texts=self.texts,
+            incidents=self.keeper,
         )
         self.pages = Pages(self.context, self.settings, started_at=NOW - 100)
         mount(self.context, self.settings)

@@ -17,7 +17,7 @@ from monitor.quantities import human_duration, percent
 _SILENT_AFTER: Final = 180.0
 """Seconds without a check after which an open incident says so: no monitor runs."""
 
-_MARKUP: Final = re.compile(r"([\\`*_{}\[\]()#+!|~>-])")
+_MARKUP: Final = re.compile(r"([\\`*_\[\]|~])")
 _FENCE: Final = re.compile(r"`{3,}")
 
 

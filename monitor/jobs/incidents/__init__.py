@@ -6,8 +6,9 @@ not be written waits in memory and is written later.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -19,8 +20,11 @@ from monitor.stages import Runtime
 from monitor.storage import files
 from monitor.storage.damage import reporter
 from monitor.storage.incidents import IncidentFile, IncidentReader
+from monitor.storage.sqlite import DamagedFile
 from monitor.telemetry.events import Event
 from monitor.telemetry.site import VIEWER
+
+T = TypeVar("T")
 
 LOOK_EVERY: Final = 300.0
 """Seconds between two looks at the history for an incident that lasts."""
@@ -84,22 +88,25 @@ class IncidentKeeper:
                 with anyio.move_on_after(_WRITE_AGAIN if self._failing else _TIDY_EVERY):
                     await self._wake.wait()
                 self._wake = anyio.Event()
-                written = await self._write()
-                for one in written:
-                    await self._look(one)
-                await self._tidy()
+                await self.catch_up()
         finally:
             with anyio.CancelScope(shield=True):
                 await self._write()
                 await anyio.to_thread.run_sync(self._file.close)
 
+    async def catch_up(self) -> None:
+        """Write what waits, look at the history where it is time, and delete what is too old."""
+        for one in await self._write():
+            await self._look(one)
+        await self._tidy()
+
     async def newest(self) -> list[IncidentRecord]:
         """Return the newest incidents, without diagnoses and answers. Raises `MonitorError`."""
-        return await anyio.to_thread.run_sync(lambda: self._reader.newest(limit=_SHOWN))
+        return await self._read(lambda: self._reader.newest(limit=_SHOWN))
 
     async def find(self, incident: str) -> IncidentRecord | None:
         """Return an incident with all that is kept of it, None where there is none. Raises `MonitorError`."""
-        return await anyio.to_thread.run_sync(self._reader.find, incident)
+        return await self._read(lambda: self._reader.find(incident))
 
     async def note(self, incident: str, text: str) -> bool:
         """Add a note of the current viewer; return whether there is such an incident.
@@ -118,6 +125,15 @@ class IncidentKeeper:
 
         await anyio.to_thread.run_sync(record)  # it is written to a file, too
         return True
+
+    async def _read(self, query: Callable[[], T]) -> T:
+        """Run a query in a thread. Where it meets damage the file is repaired, and the query runs once more."""
+        try:
+            return await anyio.to_thread.run_sync(query)
+        except DamagedFile:
+            if not await anyio.to_thread.run_sync(self._file.repaired):
+                raise
+            return await anyio.to_thread.run_sync(query)
 
     async def _write(self) -> list[Incident]:
         """Write what waits; return what was written."""
