@@ -25,13 +25,14 @@ class Asked:
 
 @dataclass(frozen=True)
 class Says:
-    """An answer: `data` as JSON, or `content` as it stands; after `seconds`."""
+    """An answer: `data` as JSON, or `content` as it stands; after `seconds`, and when `held` has returned."""
 
     status: int = 200
     data: Any = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes | None = None
     seconds: float = 0.0
+    held: Callable[[], object] = bool
 
 
 class HttpApi:
@@ -57,6 +58,7 @@ class HttpApi:
                 asked = Asked(self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, content)
                 said = api._answer(asked)
                 time.sleep(said.seconds)
+                said.held()
                 body = said.content if said.content is not None else json.dumps(said.data).encode()
                 self.send_response(said.status)
                 for name, value in {"content-type": "application/json", **said.headers}.items():

@@ -28,7 +28,7 @@ def trace_id(number: int, randomness: int = 2**56 - 1) -> bytes:
     return number.to_bytes(9, "big") + randomness.to_bytes(7, "big")
 
 
-def spans(*ids: bytes, service: str = "shop", state: str = "", children: int = 1) -> SpanBatch:
+def spans(*ids: bytes, service: str = "shop", state: str = "", children: int = 1, end: int = 0) -> SpanBatch:
     request = ExportTraceServiceRequest()
     group = request.resource_spans.add()
     group.resource.attributes.add(key="service.name").value.string_value = service
@@ -36,7 +36,8 @@ def spans(*ids: bytes, service: str = "shop", state: str = "", children: int = 1
     for one in ids:
         for child in range(1 + children):
             parent = b"" if child == 0 else b"\1" * 8
-            scope.spans.add(trace_id=one, span_id=bytes([child + 1]) * 8, parent_span_id=parent, trace_state=state)
+            span = scope.spans.add(trace_id=one, span_id=bytes([child + 1]) * 8, parent_span_id=parent)
+            span.trace_state, span.end_time_unix_nano = state, end
     return SpanBatch("otlp_http", "traces", wire.split(request.SerializeToString()))
 
 

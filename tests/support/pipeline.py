@@ -53,8 +53,8 @@ class At:
         found = rows.take(json.dumps([{"request_id": one, **said} for one in ids]).encode())
         await Handed.intake.accept(RowBatch("cases", found.rows, ack=ack))
 
-    async def spans(self, *numbers, ack, children=1):
-        batch = replace(spans(*map(trace_id, numbers), children=children), source="kafka", ack=ack)
+    async def spans(self, *numbers, ack, children=1, end=0):
+        batch = replace(spans(*map(trace_id, numbers), children=children, end=end), source="kafka", ack=ack)
         await Handed.intake.accept(batch)
 
     async def deliver(self, judged):

@@ -25,6 +25,7 @@ from tests.support.components import TRIVIAL
 from tests.support.intakes import RecordingIntake
 from tests.support.results import judged
 from tests.support.runtime import runtime
+from tests.support.tools import until
 from tests.support.traces import Builder
 from tests.support.written import module, of_page
 
@@ -113,12 +114,10 @@ def test_the_source_hands_on_what_is_appended_and_says_when_it_cannot_work(tmp_p
     async def run(listening: Callable[[str], None], intake: RecordingIntake) -> None:
         async with anyio.create_task_group() as beside:
             beside.start_soon(made(path=path).run, intake, runtime(), listening)
-            await anyio.sleep(0.05)
+            await until(lambda: said, "the source")
             with path.open("a") as file:
                 file.write('{"request": "How long?", "response": "Two years."}\nnonsense\n{"request": "cut')
-            with anyio.fail_after(120):
-                while not intake.batches:  # noqa: ASYNC110 - it stands for a pipeline, and tells nobody
-                    await anyio.sleep(0.02)
+            await until(lambda: intake.batches, "a batch")
             beside.cancel_scope.cancel()
 
     said: list[str] = []

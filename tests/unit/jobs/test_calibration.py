@@ -92,7 +92,9 @@ async def test_a_broken_file_is_told_once_and_leaves_what_was_read_before(tmp_pa
     save(kept(judge(labels=3)), tmp_path)
     async with watching(tmp_path) as lent:
         await shows(lent, 12)
-        (tmp_path / FILE).write_bytes(broken.encode("utf-8", "surrogateescape"))
+        whole = tmp_path / "written apart, so that it is read whole"
+        whole.write_bytes(broken.encode("utf-8", "surrogateescape"))
+        whole.replace(tmp_path / FILE)
         await events(lent, "calibration_failed", 1)
         await anyio.sleep(10 * EVERY)
         assert total(lent.metrics, "ragmonitor_events_total", event="calibration_failed") == 1

@@ -8,6 +8,7 @@ import sqlite3
 import tempfile
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -144,7 +145,8 @@ async def test_a_receiver_that_takes_nothing_loses_nothing_when_patience_ends(tm
     receiver = Receiver(down=OSError("gone"))
     async with following(tmp_path, clock=clock, patience=100.0, one=receiver.deliver) as at:
         await at.write(*results(*range(8)))
-        await until(lambda: receiver.batches, "an attempt")
+        failures = partial(total, at.lent.metrics, "ragmonitor_sink_failures_total", sink="one")
+        await until(lambda: failures() > 0, "a failure that patience counts from")
         clock.advance(101)
         tried = len(receiver.batches)
         await until(lambda: len(receiver.batches) >= tried + 20, "more attempts")

@@ -40,13 +40,13 @@ async def test_a_receipt_of_nothing_new_settles_at_once(tmp_path):
 
 
 async def test_an_open_trace_that_is_handed_over_is_counted_so_and_begins_anew_when_it_comes_back(tmp_path):
-    async with pipeline(tmp_path, grace_period=0.2, idle_timeout=0.2) as at:
+    async with pipeline(tmp_path, grace_period=0.01) as at:
         first = at.ack("first")
-        await at.spans(1, 2, ack=first)
+        await at.spans(1, 2, ack=first)  # open until a root has ended
         Handed.intake.hand_over([first])
         assert first.void
         assert at.outcome("handed_over") == at.balanced() == 2
-        await at.spans(1, ack=at.ack("second"))
+        await at.spans(1, ack=at.ack("second"), end=1)
         await until(lambda: at.outcome("no_request") == 1)
         assert at.settled == ["second"]
         assert at.balanced() == 3
@@ -54,10 +54,10 @@ async def test_an_open_trace_that_is_handed_over_is_counted_so_and_begins_anew_w
 
 
 async def test_only_what_hangs_on_a_void_receipt_is_handed_over(tmp_path):
-    async with pipeline(tmp_path, grace_period=0.05, idle_timeout=0.05) as at:
+    async with pipeline(tmp_path, grace_period=0.01) as at:
         gone = at.ack("gone")
-        await at.spans(1, ack=gone)
-        await at.spans(2, ack=at.ack("stays"))
+        await at.spans(1, ack=gone)  # open until its root has ended
+        await at.spans(2, ack=at.ack("stays"), end=1)
         Handed.intake.hand_over([gone])
         await until(lambda: at.outcome("no_request") == 1)
         assert at.settled == ["stays"]

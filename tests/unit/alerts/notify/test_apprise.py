@@ -101,11 +101,13 @@ async def test_a_service_that_hangs_is_given_up_in_time_and_holds_up_no_other() 
     lent, inbox = runtime(SystemClock()), Inbox()
     async with receiver() as hanging, receiver() as there:
         hanging.silent = True
-        one = made(json_url(hanging, "?rto=2"), json_url(there), timeout="300ms")
+        one = made(json_url(hanging, "?rto=600"), json_url(there), timeout="300ms")
         async with running(lambda: one.run(inbox, lent)):
             inbox.put([state()])
             await until(lambda: counted(lent, "apprise", "sent") == 1)
-            await until(lambda: counted(lent, "apprise", "failed") >= 2)
+            await hanging.until(1)
+            before = counted(lent, "apprise", "failed")
+            await until(lambda: counted(lent, "apprise", "failed") >= before + 2)
             assert len(hanging.posts) == 1, "no second one before the first has ended"
 
 
@@ -128,6 +130,7 @@ async def test_pagerduty_closes_the_incident_that_it_opened(monkeypatch: pytest.
         return SimpleNamespace(status_code=202, content=b"")
 
     monkeypatch.setattr("requests.post", post)
+    monkeypatch.setattr("apprise.plugins.pagerduty.NotifyPagerDuty.request_rate_per_sec", 0)
     lent, inbox = runtime(SystemClock()), Inbox()
     one = made("pagerduty://integration@key?action=map")
     async with running(lambda: one.run(inbox, lent)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,7 @@ def bench(tmp_path: Path) -> Bench:
 def script(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScriptedJudge]:
     """Sets what the judge answers. Waiting is short, so that the tests are."""
     monkeypatch.setattr(running, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(running, "_WRITE_EVERY", 0.02)
     monkeypatch.setattr(running, "_TIDY_EVERY", 0.0)
     monkeypatch.setattr(evaluation, "_PAUSE", 0.02)
     monkeypatch.setattr(evaluation, "HOLDS", dict.fromkeys(evaluation.HOLDS, 0.02))
@@ -281,19 +283,13 @@ async def test_a_queue_that_cannot_be_written_costs_what_was_missed_and_nothing_
     script()
     (bench.folder / NAME).mkdir()
     bench.backfill.miss(*paused(bench, 1))
-    with anyio.move_on_after(0.2):
-        await bench.backfill.run(
-            BackfillContext(
-                evaluators=[bench.assignment],
-                judges={"": JudgeSettings(model="openai/scripted")},
-                versions=bench.versions,
-                deliver=bench.take,
-                known=bench.scored_ids,
-                turn=bench.turn,
-            )
-        )
+    said = partial(total, bench.runtime.metrics, "ragmonitor_events_total", event="backfill_failed")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.backfill.run, bench.context())
+        await until(lambda: said() == 2, "a word of each who uses the queue")
+        tasks.cancel_scope.cancel()
     assert bench.total("missed_total", outcome="dropped") == 1
-    assert total(bench.runtime.metrics, "ragmonitor_events_total", event="backfill_failed") == 2
+    assert said() == 2
 
 
 async def test_what_was_missed_while_the_queue_cannot_be_written_is_written_when_it_can_be(bench, script) -> None:

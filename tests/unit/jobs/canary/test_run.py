@@ -22,6 +22,7 @@ from monitor.stages import Runtime
 from monitor.statistics.reference import RUNS
 from monitor.testing import ScriptedAnswer, ScriptedJudge
 from tests.support.runtime import runtime, total
+from tests.support.tools import until
 
 pytestmark = pytest.mark.anyio
 VERDICTS = "ragmonitor_canary_verdicts_total"
@@ -128,7 +129,7 @@ async def test_what_was_learned_outlives_the_process_and_a_drift_across_the_rest
     first = world.heard.pop()
     world.bad = set(range(8))
     again = world.canary()
-    await recalled(again)
+    await recalled(again, world.lent)
     assert world.heard == [first]
     await again.once()
     assert world.heard[-1].stricter == 7
@@ -146,7 +147,7 @@ async def test_another_version_defect_rule_or_set_of_cases_begins_a_new_referenc
     else:
         cases.popitem()
     changed = world.canary(cases=cases)
-    await recalled(changed)
+    await recalled(changed, world.lent)
     await changed.once()
     assert world.heard == []
 
@@ -156,7 +157,7 @@ async def test_a_file_that_cannot_be_read_is_told_and_everything_begins_anew(tmp
     await world.learn()
     world.path.write_text("{")
     canary = world.canary()
-    await recalled(canary)
+    await recalled(canary, world.lent)
     assert total(world.lent.metrics, "ragmonitor_events_total", event="canary_failed") == 1
     await canary.once()
     assert world.heard == []
@@ -233,7 +234,7 @@ async def test_all_series_stand_at_zero_before_the_first_run_and_a_restart_bring
     canary = world.canary()
     await canary.once()
     again = runtime(world.lent.clock)
-    await recalled(world.canary(again))
+    await recalled(world.canary(again), again)
     assert len(world.judge.questions) == 8
     for agreement in AGREEMENTS:
         (sample,) = [
@@ -247,9 +248,10 @@ async def test_all_series_stand_at_zero_before_the_first_run_and_a_restart_bring
     assert not again.metrics.canary_tolerance.collect()[0].samples
 
 
-async def recalled(canary: Canary) -> None:
-    """Begin, and stop before the first run."""
+async def recalled(canary: Canary, lent: Runtime) -> None:
+    """Begin with the metrics of `lent`, and stop before the first run."""
+    lent.metrics.canary_last_run.set(-1)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(canary.run)
-        await anyio.sleep(0.05)
+        await until(lambda: total(lent.metrics, "ragmonitor_canary_last_run_timestamp_seconds") >= 0, "the references")
         tasks.cancel_scope.cancel()

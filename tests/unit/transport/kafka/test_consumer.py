@@ -13,7 +13,7 @@ import pytest
 from kafka import TopicPartition
 from kafka.errors import FencedInstanceIdError, KafkaTimeoutError
 
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock, ManualClock, SystemClock
 from monitor.stages import Runtime
 from monitor.transport.kafka import consumer as under_test
 from monitor.transport.kafka import poll_thread
@@ -25,6 +25,7 @@ from tests.support.runtime import runtime, total
 from tests.support.tools import until
 
 pytestmark = pytest.mark.anyio
+_REVOKE = 0.3  # seconds
 
 
 class _Fetcher:
@@ -160,7 +161,9 @@ class Bench:
 
 
 @asynccontextmanager
-async def consuming(monkeypatch: pytest.MonkeyPatch, *clients: Client | Exception) -> AsyncIterator[Bench]:
+async def consuming(
+    monkeypatch: pytest.MonkeyPatch, *clients: Client | Exception, clock: Clock | None = None
+) -> AsyncIterator[Bench]:
     """A consumer over these clients, one after the other."""
     waiting = list(clients)
 
@@ -174,8 +177,9 @@ async def consuming(monkeypatch: pytest.MonkeyPatch, *clients: Client | Exceptio
     monkeypatch.setattr(under_test, "_FINISH", 0.2)
     monkeypatch.setattr(under_test, "_FIRST_WAIT", 0.01)
     monkeypatch.setattr(under_test, "_WATCH_EVERY", 0.05)
-    made, intake = runtime(SystemClock()), RecordingIntake()
-    settings = ConsumerSettings(client={}, group="g", topics=("spans",), revoke_timeout=0.3, max_in_flight=10)
+    monkeypatch.setattr(under_test, "_LEAVE", 60.0)
+    made, intake = runtime(clock or SystemClock()), RecordingIntake()
+    settings = ConsumerSettings(client={}, group="g", topics=("spans",), revoke_timeout=_REVOKE, max_in_flight=10)
 
     def ready() -> None:
         bench.ready += 1
@@ -210,7 +214,7 @@ async def test_messages_come_in_order_and_their_mark_is_committed(monkeypatch: p
         first.settle()
         await until(lambda: {client.at: 2} in client.commits, "a commit", 5)
         assert bench.runtime.share.value == 0.5
-        assert bench.count("unfinished_messages") == 1
+        await until(lambda: bench.count("unfinished_messages") == 1, "a look at what is left", 5)
         third.settle()
     assert client.commits[-1] == {client.at: 3}
     assert client.closed.is_set()
@@ -279,20 +283,21 @@ async def test_whatever_a_poll_raises_a_new_consumer_follows(monkeypatch: pytest
 
 async def test_revoked_partitions_finish_for_a_while_then_commit_and_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     turn = threading.Event()
-    client = Client()
+    client, clock = Client(), ManualClock()
 
     def revoke() -> None:
-        turn.wait(5)
+        turn.wait()
         drive(client.listener.on_partitions_revoked({client.at}))
 
     client.faults = iter([None, None, revoke])
     monkeypatch.setattr("monitor.transport.kafka.group.KernelEvent", lambda *_: _Now())
-    async with consuming(monkeypatch, client) as bench:
+    async with consuming(monkeypatch, client, clock=clock) as bench:
         first, second, third = await take(bench, 3)
         turn.set()
-        await anyio.sleep(0.1)
+        await until(lambda: bench.count("rebalances_total", kind="revoked"), "the revocation", 5)
         assert not bench.intake.void
         first.settle()
+        clock.advance(_REVOKE)
         await until(lambda: bench.intake.void, "void acks", 5)
         assert bench.intake.void == [second, third]
         await until(lambda: client.commits == [{client.at: 1}], "the commit", 5)
@@ -308,7 +313,7 @@ async def test_lost_partitions_are_let_go_at_once_without_a_commit(monkeypatch: 
     client = Client()
 
     def lose() -> None:
-        turn.wait(5)
+        turn.wait()
         drive(client.listener.on_partitions_lost({client.at}))
 
     client.faults = iter([None, None, lose])
@@ -331,7 +336,7 @@ async def test_a_partition_that_comes_back_while_it_is_given_up_makes_void_what_
     """A process that stood still: else what comes again would count as a repeat of what is dropped later."""
     lent = runtime(SystemClock())
     intake = RecordingIntake()
-    settings = ConsumerSettings(client={}, group="g", topics=("spans",), revoke_timeout=0.3)
+    settings = ConsumerSettings(client={}, group="g", topics=("spans",), revoke_timeout=_REVOKE)
     consumer = Consumer("kafka", settings, lent, intake.hand_over, lambda: None)
     before, again = Partition(TopicPartition("spans", 0), 0, 0.0), Partition(TopicPartition("spans", 0), 0, 0.0)
     consumer.assigned([before])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-import anyio
 import pytest
 
 from monitor.clock import SystemClock
@@ -16,6 +15,7 @@ from monitor.transport.otlp.limits import Lease
 from monitor.transport.otlp.receiver import Reception, Refusal
 from tests.support.otlp import ScriptedIntake
 from tests.support.runtime import runtime
+from tests.support.tools import until
 
 pytestmark = pytest.mark.anyio
 
@@ -46,10 +46,7 @@ async def test_while_a_refusal_waits_for_its_turn_the_refused_request_is_not_in_
         return b""
 
     async def pace(_refusal: Refusal, lease: Lease) -> None:
-        for _ in range(500):  # the thread lets it go a moment after it has answered
-            if made[0]() is None:
-                break
-            await anyio.sleep(0.01)
+        await until(lambda: made[0]() is None, "the thread lets it go, a moment after it has answered")
         alive.append(made[0]() is not None)
         assert (at.in_flight.bytes, lease.largest) == (0, 4)
 
