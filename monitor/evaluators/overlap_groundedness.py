@@ -21,6 +21,8 @@ _STRETCH_WORDS = 40
 _SUBSEQUENCE_WORDS = 2_000
 _SUBSEQUENCE_MATCHES = 10_000
 _COVERAGE_STEPS = 200_000
+_QUESTION_CHARACTERS = 8_192
+_THINGS = 2
 _WEIGHTS = {"words": 0.35, "order": 0.25, "sentences": 0.25, "marked": 0.15}
 
 
@@ -69,13 +71,14 @@ class OverlapGroundedness(Evaluator):
             return Skipped(SkippedReason.LANGUAGE_MISMATCH)
         context = [keys_of_document(text) for text in _read(case.retrieved_context)]
         measured = _measure(content, list(chain.from_iterable(context)))
+        used = used_sources(case.request.query, content, context)
         value = measured.value()
         absent = _stretches(found, measured.known)
         evidence = tuple(Evidence(case.response[start:end], "absent", start, end) for start, end in absent)
         explanation = measured.sentence(len(evidence))
         if len(case.response) > RESPONSE_CHARACTERS:
             explanation += f" Read: {RESPONSE_CHARACTERS} of {len(case.response)} characters."
-        return Score(value, explanation, self.scale.level(value), evidence, measured.measures())
+        return Score(value, explanation, self.scale.level(value), evidence, measured.measures(), used_sources=used)
 
 
 class _Measured(NamedTuple):
@@ -164,6 +167,44 @@ def _measure(content: Sequence[Word], context: Sequence[Sequence[str]]) -> _Meas
         marked_supported=sum(word.key in known for word in marked),
         marked=len(marked),
     )
+
+
+def used_sources(question: str, content: Sequence[Word], sources: Sequence[Sequence[Sequence[str]]]) -> str:
+    """Return a digit for each source: 1 where the response uses it.
+
+    It does if it says at least two things that the question does not and the source does, where a thing is two content
+    words in a row, a number or a name; or if half of its new content words are in the source. Of a response with only
+    one thing to say, one is enough. A free paraphrase is not noticed.
+
+    Args:
+        question: the first 8,192 characters are read.
+        content: the content words of the response.
+        sources: the keys of each source, by sentence.
+    """
+    asked = {key for sentence in sentences_of_keys(question[:_QUESTION_CHARACTERS]) for key in sentence}
+    new = {word.key for word in content} - asked
+    if not new:
+        return ""
+    things: set[tuple[str, ...]] = {(word.key,) for word in content if word.marked and word.key in new}
+    things |= {
+        (one.key, other.key)
+        for one, other in pairwise(content)
+        if one.sentence == other.sentence and (one.key in new or other.key in new)
+    }
+    wanted = {key for thing in things for key in thing} | new
+    enough = min(_THINGS, len(things)) or _THINGS
+    return "".join("1" if _uses(source, new, things, wanted, enough) else "0" for source in sources)
+
+
+def _uses(
+    source: Sequence[Sequence[str]], new: set[str], things: set[tuple[str, ...]], wanted: set[str], enough: int
+) -> bool:
+    held: set[tuple[str, ...]] = set()
+    for sentence in source:
+        keys = [key for key in sentence if key in wanted]
+        held.update((key,) for key in keys)
+        held.update(pairwise(keys))
+    return len(held & things) >= enough or 2 * sum((key,) in held for key in new) >= len(new)
 
 
 def _best_share(keys: Sequence[str], postings: dict[str, list[int]]) -> float:

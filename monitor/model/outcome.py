@@ -107,7 +107,8 @@ class Score:
     `measures` are numbers by name that a local evaluator computed on the way, for samplers; they are not stored.
     `facts` are short words by name about the request, such as the kind of an attack: rates of judged evaluators can be
     sliced by them. `contradicts`: the judge's explanation says the opposite of the value. `claims_not_found`: so many
-    claims that the judge quotes are not in the response; they count for nothing.
+    claims that the judge quotes are not in the response; they count for nothing. `used_sources` has a digit for each
+    source of the case, 1 where the response uses it and 0 where it does not; empty where the evaluator does not look.
     """
 
     kind: ClassVar[Literal["score"]] = "score"
@@ -119,6 +120,7 @@ class Score:
     facts: Mapping[str, str] = field(default_factory=dict, compare=False)
     contradicts: bool = False
     claims_not_found: int = 0
+    used_sources: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

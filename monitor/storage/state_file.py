@@ -16,7 +16,7 @@ from monitor.clock import Clock
 from monitor.errors import ConfigError, MonitorError
 from monitor.stages.kept_state import KeptState, StateValue
 from monitor.storage.damage import reporter
-from monitor.storage.sqlite import Database, Format, SetAside
+from monitor.storage.sqlite import Database, Format, ReadOnly, SetAside
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.metrics import Metrics
 
@@ -56,6 +56,18 @@ async def open_state(
         with anyio.CancelScope(shield=True):
             await asyncio.get_running_loop().run_in_executor(thread, state.close)
         thread.shutdown(wait=False)
+
+
+def kept_value(path: Path, name: str) -> StateValue | None:
+    """Read one value from the file, also while a monitor writes it; None where there is none.
+
+    Raises `MonitorError` where the file is missing or cannot be read.
+    """
+    for (body,) in ReadOnly(path, FORMAT, name="the state").query("SELECT body FROM state WHERE name = ?", [name]):
+        with suppress(ValueError, TypeError):  # as below
+            value = orjson.loads(body)
+            return value if isinstance(value, dict) else None
+    return None
 
 
 class _StateDatabase(KeptState):

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from monitor.model.case import RESPONSE_ID, Case
+from monitor.model.case import RESPONSE_ID, Case, Document
 from monitor.model.service_version import ServiceVersion
 from monitor.privacy.pseudonyms import UserKey
+from monitor.storage.history.common_words import COMMON_WORDS
 from monitor.storage.history.rows import dump, load
 
 MOST_BYTES: Final = 4096
@@ -24,17 +25,17 @@ _DOCUMENTS, _ADDRESS_LENGTH = 12, 160
 _SLICES, _VALUE_LENGTH = 24, 128
 _SHORTEST: Final = 3
 _SERVICE: Final = ("prompt", "index", "service")
-_TOKEN: Final = re.compile(r"\w+")
-_UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_MARKS: Final = "\u0300-\u036f\u0591-\u05c2\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
+_TOKEN: Final = re.compile(rf"[\w{_MARKS}]+|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")
+"""A word with its accents and vowel signs, which are no letters."""
+
+_UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 """Scripts without spaces between words: two characters in a row stand for a word."""
 
-_COMMON: Final = (
-    "about after also and any are been before but can could did does for from get had has have her here him his how"
-    " into its just like may more most much must not now off one only our out over please she should some such than"
-    " that the their them then there these they this those through too under use very want was way were what when"
-    " where which while who why will with would you your"
-)
-_STOP_WORDS: Final = frozenset(_COMMON.split())
+_HIRAGANA: Final = re.compile("[\u3040-\u309f]+")
+"""What Japanese writes endings and particles with."""
+
+_HASHED_CONTENT: Final = 4096  # characters of a document without an address by which it is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,8 @@ class CaseFeatures:
     `unit` is equal for the cases of one session, or otherwise of one question. `user` is a pseudonym. `versions` are
     those of the prompt, the index and the service. `number` counts the documents, of which `documents` has the
     addresses of the first. `score` is the retriever's highest, on its own scale, None where it has none. The lengths
-    are in characters.
+    are in characters. `used` has a digit for each of `documents`: 1 where the answer uses it, 0 where it does not;
+    empty where that is not known.
     """
 
     unit: str
@@ -54,6 +56,7 @@ class CaseFeatures:
     slices: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     documents: tuple[str, ...] = ()
+    used: str = ""
     number: int = 0
     score: float | None = None
     question_length: int = 0
@@ -62,7 +65,13 @@ class CaseFeatures:
 
 
 def features_of(
-    case: Case, versions: ServiceVersion, key: UserKey | None, *, texts: bool = True, addresses: bool = True
+    case: Case,
+    versions: ServiceVersion,
+    key: UserKey | None,
+    *,
+    texts: bool = True,
+    addresses: bool = True,
+    used: str = "",
 ) -> CaseFeatures:
     """Read the features of a case.
 
@@ -72,11 +81,17 @@ def features_of(
         key: for hashes and pseudonyms; without it there are none.
         texts: whether words may be kept; otherwise their hashes are.
         addresses: whether the addresses of documents may be kept; otherwise their hashes are.
+        used: as `Score.used_sources`: a digit for each source of the case.
     """
     hashed = key.word if key is not None else None
     documents = [one for one in case.retrieved_context if one.kind == "document"]
+    digits = [digit for one, digit in zip(case.retrieved_context, used, strict=False) if one.kind == "document"]
     scores = [one.score for one in documents if one.score is not None]
-    named = dict.fromkeys(one.doc_uri or one.doc_id for one in documents[: 4 * _DOCUMENTS])
+    named: dict[str, str] = {}
+    for place, one in enumerate(documents[: 4 * _DOCUMENTS]):
+        address = _short(one.doc_uri or one.doc_id or _by_content(one, hashed))
+        if address and (address in named or len(named) < _DOCUMENTS):
+            named[address] = max(named.get(address, ""), *digits[place : place + 1], "")
     asked = case.request.query.casefold().strip()
     story = f"session {case.session_id}" if case.session_id else f"question {asked}" if asked else ""
     slices = {name: value for name, value in case.attributes.items() if name != RESPONSE_ID and value}
@@ -88,7 +103,8 @@ def features_of(
         context=str(case.context_status),
         slices={name: slices[name][:_VALUE_LENGTH] for name in sorted(slices)[:_SLICES]},
         versions={name: parts[name][:_VALUE_LENGTH] for name in _SERVICE if parts.get(name)},
-        documents=_kept([_short(one) for one in named if one][:_DOCUMENTS], hashed, plain=addresses),
+        documents=_kept(named, hashed, plain=addresses),
+        used="".join(named.values()),
         number=len(documents),
         score=max(scores, default=None),
         question_length=len(case.request.query),
@@ -109,13 +125,19 @@ def _short(address: str) -> str:
     return address if len(address) <= _ADDRESS_LENGTH else f"{address[: half - 1]}\u2026{address[-half:]}"
 
 
+def _by_content(one: Document, hashed: Callable[[str], str] | None) -> str:
+    """Name a document without an address by a hash of its text."""
+    return f"text {hashed(one.content[:_HASHED_CONTENT])}" if hashed is not None and one.content else ""
+
+
 def words_of(question: str) -> list[str]:
     """Return the words of a question, each once, without short and common ones; the first two dozen."""
     found: dict[str, None] = {}
     for token in _TOKEN.findall(question[:_READ].casefold()):
         if _UNSPACED.search(token):
-            found |= dict.fromkeys(token[at : at + 2] for at in range(len(token) - 1))
-        elif _SHORTEST <= len(token) <= _WORD_LENGTH and token not in _STOP_WORDS:
+            pairs = (token[at : at + 2] for at in range(len(token) - 1))
+            found |= {pair: None for pair in pairs if not _HIRAGANA.fullmatch(pair) and pair not in COMMON_WORDS}
+        elif _SHORTEST <= len(token) <= _WORD_LENGTH and token not in COMMON_WORDS:
             found[token] = None
         if len(found) >= _WORDS:
             break

@@ -41,6 +41,20 @@ class JudgedAnswer(NamedTuple):
     label: str = ""
 
 
+class AskedQuestion(NamedTuple):
+    """A question with what became of it.
+
+    `at`: wall-clock second of its answer. `weight`: how many requests it stands for. `refused`: whether the answer only
+    refuses, as far as an evaluator looked.
+    """
+
+    request_id: str
+    at: float
+    weight: float
+    refused: bool
+    features: CaseFeatures
+
+
 class MinuteSums(NamedTuple):
     """Sums over the scored results of one minute, which began at `at` (seconds since 1970).
 
@@ -99,6 +113,22 @@ _JUDGED = (
     " WHERE own.app = ?1 AND own.evaluator = ?2 AND own.at >= ?3 AND own.at < ?4 AND own.outcome = 'score'"
     " AND json_valid(CAST(own.body AS TEXT)) AND json_extract(CAST(own.body AS TEXT), '$.scope') = 'live'"
     " GROUP BY own.trace_id ORDER BY 3 DESC, 1 LIMIT ?5"
+)
+_ASKED = (
+    "SELECT own.trace_id, min(json_extract(CAST(own.body AS TEXT), '$.answered_at')), max(own.at),"
+    " min(json_extract(CAST(own.body AS TEXT), '$.weight')), max((own.evaluator = 'refusal_pattern' AND own.defect)"
+    " OR (own.outcome = 'skipped' AND json_extract(CAST(own.body AS TEXT), '$.reason') = 'refusal')), features.body"
+    " FROM results AS own JOIN features ON features.request_id = own.trace_id"
+    " WHERE own.app = ?1 AND own.at >= ?2 AND own.at < ?3 AND own.outcome <> 'unscored'"
+    " AND own.evaluator IN ('retrieval_empty', 'refusal_pattern', 'overlap_groundedness')"
+    " AND json_valid(CAST(own.body AS TEXT)) AND json_extract(CAST(own.body AS TEXT), '$.scope') = 'live'"
+    " GROUP BY own.trace_id ORDER BY 3 DESC, 1 LIMIT ?4"
+)
+"""Evaluators that choose fewer cases choose them among those of the others: the smallest weight is that of all."""
+
+_TEXTS = (
+    "SELECT trace_id, max(json_extract(CAST(body AS TEXT), '$.request.query')) FROM results"
+    " WHERE trace_id IN ({}) AND json_valid(CAST(body AS TEXT)) GROUP BY trace_id"
 )
 _BY_TRACE = (
     "SELECT CASE WHEN length(body) <= 20000 OR NOT json_valid(CAST(body AS TEXT)) OR id = ("
@@ -315,6 +345,41 @@ class HistoryReader:
                 own = (request_id, time, float(weight), bool(defect), score)
                 answers.append(JudgedAnswer(*own, features, known, str(label or "")))
         return answers
+
+    def asked_questions(self, app: str, since: float, until: float, limit: int) -> list[AskedQuestion]:
+        """Return the newest questions from `since` up to `until` that local evaluators looked at, oldest first."""
+        questions = []
+        for request_id, answered_at, at, weight, refused, body in reversed(
+            self._file.query(_ASKED, [app, since, until, limit])
+        ):
+            with suppress(*_FAULTS):  # as above
+                time = min(float(answered_at or at), at)
+                questions.append(AskedQuestion(request_id, time, float(weight), bool(refused), load_features(body)))
+        return questions
+
+    def apps(self, since: float, at_most: int) -> list[str]:
+        """Return the names of the apps with most results since a second."""
+        sql = "SELECT app FROM results WHERE at >= ? GROUP BY app ORDER BY count(*) DESC, app LIMIT ?"
+        return [app for (app,) in self._file.query(sql, [since, at_most])]
+
+    def question_features(self, app: str, since: float, at_most: int) -> list[CaseFeatures]:
+        """Return the features of the newest questions to an app since a second."""
+        sql = (
+            "SELECT body FROM features WHERE at >= ?2 AND EXISTS (SELECT 1 FROM results"
+            " WHERE trace_id = features.request_id AND app = ?1) ORDER BY at DESC LIMIT ?3"
+        )
+        found = []
+        for (body,) in self._file.query(sql, [app, since, at_most]):
+            with suppress(*_FAULTS):  # as above
+                found.append(load_features(body))
+        return found
+
+    def question_texts(self, ids: Collection[str]) -> dict[str, str]:
+        """Return the texts of questions by request; without those that are not kept."""
+        wanted = list(ids)
+        parts = [wanted[start : start + _AT_ONCE] for start in range(0, len(wanted), _AT_ONCE)]
+        found = (row for part in parts for row in self._file.query(_TEXTS.format(marks(part)), part))
+        return {name: text for name, text in found if isinstance(text, str) and text}
 
     def past_results(self) -> list[PastResult]:
         """Return the newest 5,000 results that samplers can learn from, oldest first."""

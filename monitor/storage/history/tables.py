@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -92,7 +92,7 @@ def create(path: Path) -> sqlite3.Connection:
 
 def insert(
     db: sqlite3.Connection,
-    results: Iterable[EvaluationResult],
+    results: Sequence[EvaluationResult],
     *,
     texts: bool,
     quotes: bool = True,
@@ -101,10 +101,15 @@ def insert(
     """Add results within the caller's transaction; a result with a known id changes nothing.
 
     `texts` and `quotes` as in `rows.as_json`; with `users` the user of each trace is recorded, by pseudonym. The
-    features of a case are kept with its first score.
+    features of a case are kept with its first score; local results of one case come together.
     """
     seen: dict[tuple[str, ...], tuple[str, float, float]] = {}
     described: set[str] = set()
+    used = {
+        one.case.request_id: one.outcome.used_sources
+        for one in results
+        if isinstance(one.outcome, Score) and one.outcome.used_sources
+    }
     for one in results:
         score = one.outcome.value if isinstance(one.outcome, Score) else None
         app = one.case.app.encode("utf-8", "replace").decode()
@@ -131,7 +136,8 @@ def insert(
                 db.execute("INSERT OR REPLACE INTO people (user, trace_id, at) VALUES (?, ?, ?)", person)
             if score is not None and one.score_source is ScoreSource.OWN and one.case.request_id not in described:
                 described.add(one.case.request_id)
-                _keep_features(db, one, users, texts=texts, addresses=quotes)
+                sources = used.get(one.case.request_id, "")
+                _keep_features(db, one, users, texts=texts, addresses=quotes, used=sources)
         if added and score is not None and one.scope is RateScope.LIVE:
             answered_at = min(one.case.answered_at or one.evaluated_at, one.evaluated_at)
             minute = int(answered_at // MINUTE * MINUTE)
@@ -188,13 +194,13 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
 
 
 def _keep_features(
-    db: sqlite3.Connection, one: EvaluationResult, users: UserKey | None, *, texts: bool, addresses: bool
+    db: sqlite3.Connection, one: EvaluationResult, users: UserKey | None, *, texts: bool, addresses: bool, used: str
 ) -> None:
     case = one.case
     if not (case.request.query or case.response):
         return
     if db.execute("SELECT 1 FROM features WHERE request_id = ?", (case.request_id,)).fetchone() is None:
-        found = features_of(case, one.service_version, users, texts=texts, addresses=addresses)
+        found = features_of(case, one.service_version, users, texts=texts, addresses=addresses, used=used)
         db.execute("INSERT INTO features VALUES (?, ?, ?)", (case.request_id, one.evaluated_at, dump_features(found)))
 
 

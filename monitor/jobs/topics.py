@@ -1,0 +1,98 @@
+"""The topics of each app's questions, looked at again every hour and kept over restarts: their names stay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+
+from monitor.clock import Clock
+from monitor.errors import MonitorError
+from monitor.stages.kept_state import KeptState, StateValue
+from monitor.statistics.topics import TOPICS_AT_MOST, QuestionTopic, QuestionWords, renewed
+from monitor.storage.history.reader import HistoryReader
+from monitor.storage.state_file import kept_value
+
+EVERY: Final = 3600.0
+"""Seconds between two looks at the questions."""
+
+WINDOW: Final = 14 * 86_400.0
+"""Seconds of questions that are looked at, as far as the history reaches back."""
+
+APPS_AT_MOST: Final = 100
+QUESTIONS_AT_MOST: Final = 20_000
+"""Of one app: the newest."""
+
+_STATE: Final = "topics"
+_FIRST: Final = 60.0  # seconds after the start, so that a start is quick
+_LONGEST: Final = 64
+
+
+class TopicKeeper:
+    """Keeps the topics of the apps in the history of the running monitor."""
+
+    def __init__(self, history: Path, state: KeptState, clock: Clock) -> None:
+        self._history = history
+        self._clock = clock
+        self._value: StateValue = state.load(_STATE) or {}
+        self._topics = _read(self._value)
+        state.follow(_STATE, lambda: self._value)
+
+    def of(self, app: str) -> tuple[QuestionTopic, ...]:
+        """Return the topics of an app, the rarest first."""
+        return self._topics.get(app, ())
+
+    async def run(self) -> None:
+        """Look at the questions every hour, until cancelled."""
+        await anyio.sleep(_FIRST)
+        while True:
+            await self.renew()
+            await anyio.sleep(EVERY)
+
+    async def renew(self) -> None:
+        """Look at the questions now. Where the history cannot be read the topics stay as they are."""
+        try:
+            found = await anyio.to_thread.run_sync(renewed_topics, self._history, self._topics, self._clock.now())
+        except MonitorError:  # who writes the history reports it
+            return
+        self._topics = found
+        self._value = {app: [list(one) for one in topics] for app, topics in found.items()}
+
+
+def renewed_topics(
+    history: Path, kept: Mapping[str, Sequence[QuestionTopic]], now: float
+) -> dict[str, tuple[QuestionTopic, ...]]:
+    """Return the topics by app after the latest questions. Blocks up to a second for each busy app.
+
+    Raises `MonitorError` where the history cannot be read.
+    """
+    reader, found = HistoryReader(history), {}
+    for app in reader.apps(now - WINDOW, APPS_AT_MOST):
+        rows = reader.question_features(app, now - WINDOW, QUESTIONS_AT_MOST)
+        topics = renewed(kept.get(app, ()), [QuestionWords(one.unit, one.words) for one in rows])
+        if topics:
+            found[app] = topics
+    return found
+
+
+def read_topics(state: Path, app: str) -> tuple[QuestionTopic, ...]:
+    """Return the topics of an app as the running monitor kept them last; none where there is no such file."""
+    try:
+        return _read(kept_value(state, _STATE) or {}).get(app, ())
+    except MonitorError:
+        return ()
+
+
+def _read(value: Mapping[str, Any]) -> dict[str, tuple[QuestionTopic, ...]]:
+    """Read what was kept; leaves out what cannot be read."""
+    found: dict[str, tuple[QuestionTopic, ...]] = {}
+    for app, rows in value.items():
+        try:
+            topics = tuple(QuestionTopic(str(key), str(name)[:_LONGEST], float(share)) for key, name, share in rows)
+        except (TypeError, ValueError):
+            continue
+        found[app] = topics[:TOPICS_AT_MOST]
+    return found
