@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from monitor.evaluators._language import in_another_language
 from monitor.evaluators._refusals import is_pure_refusal
-from monitor.evaluators._text import Word, common_subsequence, keys_of_document, windows, words
+from monitor.evaluators._text import Word, common_subsequence, keys_of_document, sentences_of_keys, windows, words
 from monitor.model.case import Case, Document
 from monitor.model.outcome import DefectRule, Evidence, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs

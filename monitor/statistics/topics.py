@@ -91,7 +91,7 @@ def renewed(kept: Iterable[QuestionTopic], questions: Iterable[QuestionWords]) -
         wanted = {key: count for key, count in wanted.items() if count >= least}
         if not wanted:
             break
-        best = max(wanted, key=lambda key: (wanted[key] * math.log(number / len(having[key])), key))
+        best = max(wanted, key=lambda key: (_tells(wanted[key], number / len(having[key])), wanted[key], len(key), key))
         topics[best] = QuestionTopic(best, _name(best, forms[best], topics), len(having[best]) / number)
         for covered in open_ones.intersection(having[best]):
             for key in {key_of(word) for word in stories[covered]}:
@@ -100,6 +100,11 @@ def renewed(kept: Iterable[QuestionTopic], questions: Iterable[QuestionWords]) -
         open_ones.difference_update(having[best])
         del wanted[best]
     return tuple(sorted(topics.values(), key=lambda one: (one.share, one.key)))
+
+
+def _tells(count: int, rarity: float) -> float:
+    """Return how much a word tells about so many questions; equal up to rounding is equal."""
+    return round(count * math.log(rarity), 6)
 
 
 def _stories(questions: Iterable[QuestionWords]) -> list[tuple[str, ...]]:

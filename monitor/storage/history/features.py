@@ -32,6 +32,8 @@ _TOKEN: Final = re.compile(rf"[\w{_MARKS}]+|[\u0e00-\u0eff\u1000-\u109f\u1780-\u
 _UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 """Scripts without spaces between words: two characters in a row stand for a word."""
 
+_HANGUL: Final = "\uac00"  # the first syllable: Korean words are shorter
+
 _HIRAGANA: Final = re.compile("[\u3040-\u309f]+")
 """What Japanese writes endings and particles with."""
 
@@ -136,12 +138,16 @@ def words_of(question: str) -> list[str]:
     for token in _TOKEN.findall(question[:_READ].casefold()):
         if _UNSPACED.search(token):
             pairs = (token[at : at + 2] for at in range(len(token) - 1))
-            found |= {pair: None for pair in pairs if not _HIRAGANA.fullmatch(pair) and pair not in COMMON_WORDS}
-        elif _SHORTEST <= len(token) <= _WORD_LENGTH and token not in COMMON_WORDS:
+            found |= {pair: None for pair in pairs if pair[0].isalnum() and not _is_common_pair(pair)}
+        elif _SHORTEST - (token[0] >= _HANGUL) <= len(token) <= _WORD_LENGTH and token not in COMMON_WORDS:
             found[token] = None
         if len(found) >= _WORDS:
             break
     return list(found)[:_WORDS]
+
+
+def _is_common_pair(pair: str) -> bool:
+    return pair in COMMON_WORDS or _HIRAGANA.fullmatch(pair) is not None
 
 
 _FIELDS: Final = tuple(one.name for one in fields(CaseFeatures))
