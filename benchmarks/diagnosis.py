@@ -265,37 +265,56 @@ def baselines(number: int) -> None:
 
 
 def looks(number: int) -> None:
-    """Print what repeated looks at one incident find, at the product's looks and every minute."""
+    """Print what repeated looks at one incident find: at the product's looks, and every minute."""
 
     def rows() -> Iterator[tuple[str, ...]]:
         for name, situation in (
             ("no cause", replace(USUAL, cases=800)),
             ("document, 50 %", replace(USUAL, cases=800, cause="document", explained=0.5)),
         ):
-            at_looks, every_minute, steps = [], [], []
+            scheduled, minutes = [], []
             for index in range(number):
                 made = planted(situation, f"looks {name} {index}")
-                scheduled, minutes = _looked(made)
-                at_looks.append(any(one.named and not one.first if made.causes else one.named for one in scheduled))
-                every_minute.append(any(one.named and not one.first if made.causes else one.named for one in minutes))
-                if made.causes:
-                    steps.append([any(one.first for one in scheduled[:upto]) for upto in range(1, len(LOOKS) + 1)])
-            named = " / ".join(f"{fmean(one):.2f}" for one in zip(*steps, strict=True)) if steps else ""
-            yield name, share(at_looks), share(every_minute), named
+                scheduled.append(_at_looks(made))
+                if not made.causes:
+                    minutes.append(_every_minute(made))
+            steps = [[any(one.first for one in seen[:upto]) for seen in scheduled] for upto in range(1, len(LOOKS) + 1)]
+            yield (
+                name,
+                share([seen[0].wrong for seen in scheduled]),
+                share([any(one.wrong for one in seen) for seen in scheduled]),
+                share([any(one.wrong for one in seen) for seen in minutes]),
+                share([seen[-1].wrong for seen in minutes]),
+                " / ".join(f"{fmean(one):.2f}" for one in steps) if situation.cause else "",
+            )
 
     table(
-        f"Repeated looks, {number} alerts each; every minute: each tenth minute from 20 bad answers on",
-        ("rise", f"false at any of {LOOKS}", "false at any minute", "cause first up to each look"),
+        f"Repeated looks at one incident, {number} alerts each",
+        (
+            "rise",
+            f"false at {LOOKS[0]} bad",
+            f"at any of {', '.join(map(str, LOOKS))}",
+            "at any minute from 20 bad on",
+            "at the last minute",
+            "cause first up to each look",
+        ),
         rows(),
     )
 
 
-def _looked(made: Planted) -> tuple[list[Seen], list[Seen]]:
-    bad_times = [one.time for one in made.cases if one.bad and one.time >= SINCE]
-    at = [bad_times[min(look, len(bad_times)) - 1] for look in LOOKS]
-    begin = bad_times[min(LOOKS[0], len(bad_times)) - 1]
-    minutes = [begin + 600.0 * one for one in range(int((NOW - begin) / 600) + 1)]
-    return [_look(made, one) for one in at], [_look(made, one) for one in minutes]
+def _at_looks(made: Planted) -> list[Seen]:
+    bad = _bad_times(made)
+    return [_look(made, bad[min(look, len(bad)) - 1]) for look in LOOKS]
+
+
+def _every_minute(made: Planted) -> list[Seen]:
+    bad = _bad_times(made)
+    begin = bad[min(LOOKS[0], len(bad)) - 1]
+    return [_look(made, begin + 60.0 * one) for one in range(int((NOW - begin) / 60) + 1)]
+
+
+def _bad_times(made: Planted) -> list[float]:
+    return [one.time for one in made.cases if one.bad and one.time >= SINCE]
 
 
 def _look(made: Planted, now: float) -> Seen:

@@ -19,6 +19,7 @@ from monitor.alerts.engine import CHECK_INTERVAL, AlertEngine, run_alerts
 from monitor.alerts.incidents import IncidentTracker
 from monitor.alerts.policy import own_rules
 from monitor.app import warm_start
+from monitor.app.digest import DigestSender
 from monitor.app.memory import MemoryWatch, keep_freed_memory
 from monitor.app.parts import Parts, Running, open_parts
 from monitor.app.scoring import ScoringParts, backfill_context, build_scoring, build_workers
@@ -93,6 +94,7 @@ async def run(
             beside.start_soon(calibration.watch, config.storage.path, parts.versions, runtime)
             beside.start_soon(canary.run)
             beside.start_soon(incidents.run)
+            beside.start_soon(DigestSender(config, runtime).run)
             beside.start_soon(parts.followers.run)
             beside.start_soon(made.backfill.run, backfill_context(config, parts, made))
             if made.severe is not None:

@@ -15,6 +15,7 @@ from monitor import registry
 from monitor.alerts.notify import Notifier, read_notifiers
 from monitor.alerts.policy import AlertPolicy, own_rules
 from monitor.alerts.policy import check as check_policies
+from monitor.config.digest import DigestSettings
 from monitor.config.entries import check_judge, check_severe, listed, read_evaluator, with_rules
 from monitor.config.sections import (
     LimitSettings,
@@ -128,6 +129,9 @@ class Config(Section):
     notify: Annotated[tuple[Notifier, ...], Field(validate_default=True)] = ()
     """Where to send alerts when they fire and resolve, in addition to the log."""
 
+    digest: DigestSettings = DigestSettings()
+    """A digest of the week, sent to people at a set time."""
+
     ui: UiSettings = UiSettings()
     """The built-in UI, served on the port of the sink `prometheus`."""
 
@@ -231,6 +235,11 @@ class Config(Section):
                     f"sinks[{index}].include_texts: sinks send what the history holds, and `storage.texts` is"
                     f" `{self.storage.texts}`. Set `storage: {{texts: all}}`, or remove the option"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _digest_has_receivers(self) -> Config:
+        self.digest.receivers(self.notify)
         return self
 
     @model_validator(mode="after")

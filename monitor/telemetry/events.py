@@ -81,6 +81,8 @@ class Event(StrEnum):
     ALERT_FIRING = "alert_firing"
     ALERT_RESOLVED = "alert_resolved"
     NOTIFICATION_FAILED = "notification_failed"
+    DIGEST_SENT = "digest_sent"
+    DIGEST_FAILED = "digest_failed"
     REQUEST_LOG_FAILED = "request_log_failed"
     REQUEST_LOG_RECOVERED = "request_log_recovered"
     TELEMETRY_FAILED = "telemetry_failed"

@@ -712,6 +712,12 @@ class Series:
     notifications = counter(
         "ragmonitor_notifications", "Alert notifications by receiver and outcome.", ("receiver", "outcome")
     )
+    digests = counter(
+        "ragmonitor_digests",
+        "Digests by receiver and outcome: sent; failed, an attempt that is repeated; missed, given up a day after the"
+        " due time.",
+        ("receiver", "outcome"),
+    )
 
     # The process itself.
     workers = gauge(

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import subprocess
+import sys
 import time
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -81,3 +86,57 @@ def check_service(service: Webhook) -> None:
     assert resolved["message"].startswith("Resolved after ")
     assert "Answers: https://monitor.example/answers?" in fired["message"]
     assert "https://evil" not in fired["message"]
+
+
+def test_a_digest_that_was_due_while_the_monitor_was_down_reaches_a_chat_once(tmp_path: Path) -> None:
+    due = datetime.now(UTC) - timedelta(minutes=5)
+    every = f"daily {due:%H:%M}"
+    with webhook() as chat, webhook() as service:
+        notify: list[dict[str, Any]] = [
+            {"type": "slack", "url": f"{chat.address}services/T0/B0/s3cret"},
+            {"type": "apprise", "name": "mail", "urls": [service.address.replace("http://", "json://")]},
+        ]
+        config = {**configuration(notify), "alerts": [], "digest": {"every": every, "to": ["slack", "mail"]}}
+        with MonitorProcess(tmp_path, config) as monitor:
+            send(monitor, BAD)
+            monitor.wait_for_total(60, "ragmonitor_evaluations_total")
+            assert monitor.terminate(12) == 0
+        assert not chat.bodies  # it was due before the monitor first ran
+        yesterday(tmp_path / "state")
+        with MonitorProcess(tmp_path, config) as monitor:
+            wait_until(lambda: chat.bodies and service.bodies, 60, "the digest")
+            for name in ("slack", "mail"):
+                monitor.wait_for_total(1, "ragmonitor_digests_total", receiver=name, outcome="sent")
+            assert monitor.terminate(12) == 0
+        with MonitorProcess(tmp_path, config) as monitor:
+            assert monitor.total("ragmonitor_digests_total") == 0
+            assert monitor.terminate(12) == 0
+    (body,), (mail,) = chat.bodies, service.bodies
+    assert mail["type"] == "info"
+    assert mail["title"].startswith("Answers, ")
+    for text in (body["text"], body["blocks"][0]["text"]["text"], mail["message"]):
+        assert "overlap_groundedness: 100 % (" in text
+        assert "@here" not in text
+    assert "shop &lt;!channel&gt;" in body["text"]
+    said = command("digest", "-c", str(tmp_path / "config.yaml"), "--format", "json")
+    assert json.loads(said)["rates"][0]["now"]["judged"] == 60
+    assert "\\<\\!channel\\>" in command("digest", "-c", str(tmp_path / "config.yaml"), "--format", "markdown")
+
+
+def yesterday(storage: Path) -> None:
+    """Set what the monitor keeps of the last digest back by a day, and the answers to before it was due."""
+    with closing(sqlite3.connect(storage / "state.db")) as db:
+        ((kept,),) = db.execute("SELECT body FROM state WHERE name = 'digest'").fetchall()
+        value = json.loads(kept)
+        value["sent"] = {name: at - 86_400 for name, at in value["sent"].items()}
+        db.execute("UPDATE state SET body = ? WHERE name = 'digest'", (json.dumps(value).encode(),))
+        db.commit()
+    with closing(sqlite3.connect(storage / "history.db")) as db:
+        db.execute("UPDATE session_sums SET at = at - 3600")
+        db.commit()
+
+
+def command(*arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-m", "monitor", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

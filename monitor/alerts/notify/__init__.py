@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import Field, ValidationError
 
 from monitor.alerts.notify.apprise import Apprise
 from monitor.alerts.notify.delivery_state import DeliveryState, Notice
-from monitor.alerts.notify.receiver import HttpNotifier, Inbox, Notifier, serve
+from monitor.alerts.notify.receiver import HttpNotifier, Inbox, Notifier, ScheduledMessage, serve
 from monitor.alerts.notify.slack import Slack
 from monitor.alerts.policy import Severity
 from monitor.errors import ConfigError
@@ -26,8 +26,10 @@ __all__ = [
     "Inbox",
     "Log",
     "Notifier",
+    "ScheduledMessage",
     "Slack",
     "Webhook",
+    "named_notifiers",
     "read_notifier",
     "read_notifiers",
 ]
@@ -37,6 +39,8 @@ _FORGETS_AFTER: Final = 4  # resend intervals: three may fail before Alertmanage
 
 class Log(Notifier):
     """Alerts as log lines and in `ragmonitor_events_total`. Always active, even if not configured."""
+
+    takes_messages: ClassVar[bool] = False  # they may quote questions, which no log holds
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
         """Write a line when an alert fires, at level error if it is critical, and when it is resolved."""
@@ -68,6 +72,8 @@ class Webhook(HttpNotifier):
     brings its own. An alert that another one explains is held
     back while that one fires (docs/runbooks). Any response but 2xx is retried, first after 1 second and in the end
     every minute; a receiver that accepts a delivery but responds too late gets it again.
+    A digest is `{"version": 1, "digest": {...}, "title", "text"}`, with the object of `rag-monitor digest --format
+    json`.
     """
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
@@ -75,6 +81,11 @@ class Webhook(HttpNotifier):
         await self.post_until_cancelled(
             inbox, runtime, name="webhook", url=self.url, delivery=DeliveryState(), body=_webhook_body
         )
+
+    async def deliver(self, message: ScheduledMessage, place: int = 0) -> None:  # noqa: ARG002 - it has one place
+        """Post a message. Raises `NotDelivered`."""
+        body = {"version": 1, "digest": message.content, "title": message.title, "text": "\n".join(message.lines)}
+        await self.post_once(self.url, body)
 
 
 class Alertmanager(HttpNotifier):
@@ -86,6 +97,8 @@ class Alertmanager(HttpNotifier):
 
     resend_interval: Annotated[Duration, Field(ge=1, le=3600)] = 60.0
     """Time between two sends of a firing alert, `1s` to `1h`."""
+
+    takes_messages: ClassVar[bool] = False
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
         """Post until cancelled."""
@@ -166,3 +179,13 @@ def read_notifiers(entries: Sequence[Mapping[str, Any]], place: str = "notify") 
     """Make all configured receivers, and the log even if it is not configured. Raises `ConfigError`."""
     named = [read_notifier(entry, f"{place}[{number}]") for number, entry in enumerate(entries)]
     return tuple(named if any(isinstance(one, Log) for one in named) else [Log(), *named])
+
+
+def named_notifiers(notifiers: Sequence[Notifier]) -> Mapping[str, Notifier | None]:
+    """Return the receivers by name, or by type where they have none; None where several have the same."""
+    types = {kind: name for name, kind in TYPES.items()}
+    found: dict[str, Notifier | None] = {}
+    for one in notifiers:
+        name = one.name or types[type(one)]
+        found[name] = None if name in found else one
+    return found

@@ -21,7 +21,7 @@ import anyio
 from pydantic import AfterValidator, Field, SecretStr
 
 from monitor.alerts.notify.delivery_state import DeliveryState, Notice
-from monitor.alerts.notify.receiver import Inbox, NotDelivered, Notifier, serve
+from monitor.alerts.notify.receiver import Inbox, NotDelivered, Notifier, ScheduledMessage, serve
 from monitor.alerts.notify.text import description, links, status, title
 from monitor.alerts.policy import Severity
 from monitor.errors.explanation import nearest
@@ -74,6 +74,16 @@ class Apprise(Notifier):
                     one.put(inbox.states)
                 await inbox.wait(float("inf"))
 
+    @property
+    def places(self) -> int:
+        """The number of services."""
+        return len(self.urls)
+
+    async def deliver(self, message: ScheduledMessage, place: int = 0) -> None:
+        """Deliver a message to one service, as `info`. Raises `NotDelivered`."""
+        service = _Service(self.urls[place].get_secret_value(), f"urls[{place}]", self.timeout)
+        await service.send("\n".join(message.lines), title=message.title, kind="info")
+
     async def _serve(self, inbox: Inbox, runtime: Runtime, number: int, url: str) -> None:
         service = _Service(url, f"urls[{number}]", self.timeout)
 
@@ -109,6 +119,13 @@ class _Service:
 
     async def notify(self, notice: Notice) -> None:
         """Deliver one notification. Raises `NotDelivered`."""
+        pages = [f"{name}: {url}" for name, url in links(notice)]
+        lines = [f"{status(notice)}: {description(notice, _LONGEST_DESCRIPTION)}", *pages]
+        kind = _KINDS[notice.state.severity] if notice.ended is None else "success"
+        await self.send("\n".join(lines), title=title(notice), kind=kind)
+
+    async def send(self, body: str, *, title: str, kind: str) -> None:
+        """Deliver a text. Raises `NotDelivered`."""
         if self._running is not None and self._running.is_alive():
             raise NotDelivered("the delivery before has not ended yet")
         loop = asyncio.get_running_loop()
@@ -119,7 +136,7 @@ class _Service:
                 done.set_result(failure)
 
         def run() -> None:
-            failure = self._deliver(notice)
+            failure = self._deliver(body, title, kind)
             with suppress(RuntimeError):  # the loop has closed meanwhile
                 loop.call_soon_threadsafe(end, failure)
 
@@ -134,15 +151,12 @@ class _Service:
         if failure:
             raise NotDelivered(failure)
 
-    def _deliver(self, notice: Notice) -> str:
+    def _deliver(self, body: str, title: str, kind: str) -> str:
         """Deliver in this thread; return why it failed, or nothing."""
-        pages = [f"{name}: {url}" for name, url in links(notice)]
-        lines = [f"{status(notice)}: {description(notice, _LONGEST_DESCRIPTION)}", *pages]
-        kind = _KINDS[notice.state.severity] if notice.ended is None else "success"
         try:
-            service, body = self._made, "\n".join(lines)
+            service = self._made
             with checked_connections():
-                ended = service.notify(body=body, title=title(notice), notify_type=kind, body_format="text")
+                ended = service.notify(body=body, title=title, notify_type=kind, body_format="text")
             if ended:
                 return ""
             said = "; ".join(dict.fromkeys(entry.message for entry in ended.logs()))

@@ -1,11 +1,13 @@
-"""What all receivers of alerts have in common: what they are lent, and how deliveries are repeated."""
+"""What all receivers have in common: what they are lent, how alerts are repeated, and how a message is posted."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, TypeAlias
 from urllib.parse import urlsplit
 
 import anyio
@@ -20,7 +22,8 @@ from monitor.stages import Component, Runtime
 from monitor.telemetry.events import Event
 from monitor.transport.http.client import webhook_url
 
-_FIRST_RETRY, _LAST_RETRY = 1.0, 60.0  # seconds; doubled after each failure
+FIRST_RETRY, LAST_RETRY = 1.0, 60.0
+"""Seconds between two attempts at a delivery; doubled after each failure."""
 
 Send: TypeAlias = Callable[[Sequence[Notice]], Awaitable[None]]
 
@@ -48,8 +51,36 @@ class Inbox:
         self._changed = anyio.Event()
 
 
+@dataclass(frozen=True, slots=True)
+class ScheduledMessage:
+    """What people get at a set time and not because of an alert, such as a digest.
+
+    `lines` may hold names from traces only as `text.plain` makes them. `content` is the same in plain JSON types, for
+    programs; there, names are as they came.
+    """
+
+    title: str
+    lines: Sequence[str]
+    content: Mapping[str, Any]
+
+
 class Notifier(Component, ABC):
     """One receiver of alerts."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")] | None = None
+    """Name of this receiver, by which `digest.to` chooses it. Default: its type."""
+
+    takes_messages: ClassVar[bool] = True
+    """Whether it can be sent a `ScheduledMessage`."""
+
+    @property
+    def places(self) -> int:
+        """To how many places a message is delivered, each by itself."""
+        return 1
+
+    async def deliver(self, message: ScheduledMessage, place: int = 0) -> None:
+        """Deliver a message once, to one of its places. Raises `NotDelivered`."""
+        raise NotDelivered(f"place {place} takes alerts only, and not {message.title!r}")
 
     @abstractmethod
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
@@ -83,6 +114,26 @@ class HttpNotifier(Notifier):
         at_most: int | None = None,
     ) -> None:
         """Post what `body` makes of the notifications that are due, `at_most` at once; the rest is as in `serve`."""
+        async with self._posting(url) as post:
+            await serve(
+                inbox,
+                runtime,
+                name=name,
+                delivery=delivery,
+                send=lambda notices: post(body(notices)),
+                where=urlsplit(url).netloc,
+                severity=self.severity,
+                at_most=at_most,
+            )
+
+    async def post_once(self, url: str, body: object) -> None:
+        """Post one body. Raises `NotDelivered`."""
+        async with self._posting(url) as post:
+            await post(body)
+
+    @asynccontextmanager
+    async def _posting(self, url: str) -> AsyncIterator[Callable[[object], Awaitable[None]]]:
+        """Lend a function that posts a body as JSON and raises `NotDelivered`."""
         import httpx  # noqa: PLC0415 - takes 0.13 s, and most monitors are alerted on by Prometheus
 
         from monitor.transport.http.pinned import pinned  # noqa: PLC0415
@@ -91,10 +142,10 @@ class HttpNotifier(Notifier):
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token.get_secret_value()}"
 
-        async def post(notices: Sequence[Notice]) -> None:
+        async def post(body: object) -> None:
             try:
                 with anyio.fail_after(self.timeout):
-                    async with client.stream("POST", url, json=body(notices)) as answer:
+                    async with client.stream("POST", url, json=body) as answer:
                         status = answer.status_code
             except TimeoutError:
                 raise NotDelivered(f"no response within {self.timeout:g} s") from None
@@ -104,16 +155,7 @@ class HttpNotifier(Notifier):
                 raise NotDelivered(f"responded with {status}")
 
         async with pinned(httpx.AsyncClient(headers=headers, timeout=self.timeout, follow_redirects=False)) as client:
-            await serve(
-                inbox,
-                runtime,
-                name=name,
-                delivery=delivery,
-                send=post,
-                where=urlsplit(url).netloc,
-                severity=self.severity,
-                at_most=at_most,
-            )
+            yield post
 
 
 async def serve(
@@ -142,7 +184,7 @@ async def serve(
     counted = {
         outcome: runtime.metrics.notifications.labels(name, outcome) for outcome in ("sent", "failed", "superseded")
     }
-    retry, retry_at = _FIRST_RETRY, -math.inf
+    retry, retry_at = FIRST_RETRY, -math.inf
     while True:
         now = runtime.clock.monotonic()
         states = [one for one in inbox.states if severity is None or one.severity is severity]
@@ -160,9 +202,9 @@ async def serve(
                     address=where,
                 )
                 retry_at = runtime.clock.monotonic() + retry
-                retry = min(retry * 2, _LAST_RETRY)
+                retry = min(retry * 2, LAST_RETRY)
             else:
                 counted["sent"].inc(len(due))
                 delivery.sent(due, runtime.clock.monotonic())
-                retry, retry_at = _FIRST_RETRY, -math.inf
+                retry, retry_at = FIRST_RETRY, -math.inf
         await inbox.wait(max(delivery.next_due(), retry_at) - runtime.clock.monotonic())

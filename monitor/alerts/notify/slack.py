@@ -9,14 +9,17 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from monitor.alerts.notify.delivery_state import DeliveryState, Notice
-from monitor.alerts.notify.receiver import HttpNotifier, Inbox
+from monitor.alerts.notify.receiver import HttpNotifier, Inbox, ScheduledMessage
 from monitor.alerts.notify.text import description, links, status, title
 from monitor.stages import Runtime
 
 _AT_MOST: Final = 4
 """Alerts in one message, so that `text` fits into one of Discord."""
 
-_LONGEST_TEXT: Final = 1_900 // _AT_MOST
+_LONGEST_MESSAGE: Final = 1_900
+_LONGEST_TEXT: Final = _LONGEST_MESSAGE // _AT_MOST
+_MOST_BLOCKS: Final = 10
+_CUT: Final = "\n... the rest does not fit"
 _LONGEST_BLOCK: Final = 3_000
 _LONGEST_DESCRIPTION: Final = 1_000
 _ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
@@ -37,6 +40,30 @@ class Slack(HttpNotifier):
         await self.post_until_cancelled(
             inbox, runtime, name="slack", url=self.url, delivery=DeliveryState(), body=_message, at_most=_AT_MOST
         )
+
+    async def deliver(self, message: ScheduledMessage, place: int = 0) -> None:  # noqa: ARG002 - it has one place
+        """Post a message. Raises `NotDelivered`."""
+        await self.post_once(self.url, _of_message(message))
+
+
+def _of_message(message: ScheduledMessage) -> dict[str, Any]:
+    """Return as many blocks as the lines need. `text`, for chats without blocks, has the lines that fit."""
+    blocks: list[str] = []
+    for line in (message.title, *message.lines):
+        escaped = _escaped(line, _LONGEST_BLOCK)
+        if blocks and len(blocks[-1]) + 1 + len(escaped) <= _LONGEST_BLOCK:
+            blocks[-1] = f"{blocks[-1]}\n{escaped}"
+        elif len(blocks) < _MOST_BLOCKS:
+            blocks.append(escaped or " ")
+    text = ""
+    for line in (message.title, *message.lines):
+        more = f"{text}\n{_escaped(line, _LONGEST_BLOCK)}" if text else _escaped(line, _LONGEST_BLOCK)
+        if len(more) > _LONGEST_MESSAGE - len(_CUT):
+            text += _CUT
+            break
+        text = more
+    sections = [{"type": "section", "text": {"type": "plain_text", "text": one, "emoji": False}} for one in blocks]
+    return {"text": text, "mrkdwn": False, "blocks": sections, "unfurl_links": False, "unfurl_media": False}
 
 
 def _message(notices: Sequence[Notice]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from monitor.model.external import ScoreSource
-from monitor.model.outcome import EvaluationResult, RateScope, Score
+from monitor.model.outcome import EvaluationResult, RateScope, Score, Unscored
 from monitor.privacy.pseudonyms import UserKey
 from monitor.statistics.session_products import alone
 from monitor.storage.history.features import dump_features, features_of
@@ -17,7 +17,7 @@ from monitor.storage.history.rows import as_json, dump, past_result
 from monitor.storage.sqlite import Format, open_database, used_bytes
 
 FORMAT: Final = Format(
-    3,
+    4,
     """
 CREATE TABLE IF NOT EXISTS session_sums (
   at INTEGER, app TEXT, evaluator TEXT, version TEXT, defect INTEGER, judged INTEGER, weight REAL, weight_squares REAL,
@@ -28,6 +28,10 @@ CREATE TABLE IF NOT EXISTS rule_sums (
   at INTEGER, app TEXT, evaluator TEXT, version TEXT, rule TEXT, defect INTEGER, judged INTEGER, weight REAL,
   weight_squares REAL, top REAL, defect_products REAL, every_products REAL, both_products REAL,
   PRIMARY KEY (at, app, evaluator, version, rule, defect)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS judge_use (
+  at INTEGER, app TEXT, evaluator TEXT, outcome TEXT, evaluations INTEGER, asked INTEGER, calls INTEGER, dollars REAL,
+  seconds REAL, PRIMARY KEY (at, app, evaluator, outcome)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS generations (
   app TEXT, evaluator TEXT, fingerprint TEXT, parts TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL,
@@ -56,13 +60,16 @@ CREATE INDEX IF NOT EXISTS feed_by_id ON feed (id);
 """From a damaged file the tables are saved in this order: first what restores windows, baselines and samplers. The
 roots of the tables are the first pages, those of the indexes, which are made of them, come after.
 
-`rule_sums`: sums by the defect rules that alerts bring themselves. `past_results`: what samplers learn from after a
+`rule_sums`: sums by the defect rules that alerts bring themselves. `judge_use`: by the quarter of an hour, what judges
+cost and how often they came to a score, or why not. `past_results`: what samplers learn from after a
 restart. `people`: the user of a trace, by the pseudonym of `privacy`. `features`: what a diagnosis compares of a case,
 once for all its results. `blanked`: up to when no result has a text.
 `feed`: the ids of results in the order in which they were written, without gaps, as far as a sink has still to get
 them; the id of a result that was erased on request is empty. `followers`: up to which number each sink has them."""
 
 MINUTE: Final = 60
+QUARTER: Final = 900
+"""Seconds: the offset of every time zone is a multiple of it."""
 PAST_RESULTS_AT_MOST: Final = 5_000
 """Past results that are kept for samplers: as many as the model itself remembers."""
 
@@ -131,6 +138,7 @@ def insert(
         if added:
             db.execute("INSERT INTO feed (id, at) VALUES (?, ?)", (row["id"], one.evaluated_at))
             _keep_past_result(db, row, one.evaluated_at)
+            _add_judge_use(db, one, app)
             if users is not None and one.case.user_id:
                 person = (users.of(one.case.user_id), one.case.request_id, one.evaluated_at)
                 db.execute("INSERT OR REPLACE INTO people (user, trace_id, at) VALUES (?, ?, ?)", person)
@@ -173,6 +181,7 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
     deleted = db.execute(f"DELETE FROM results WHERE rowid IN ({oldest})", (before, too_full, _PRUNE_AT_ONCE)).rowcount  # noqa: S608
     db.execute("DELETE FROM session_sums WHERE at < ?", (sums_before,))
     db.execute("DELETE FROM rule_sums WHERE at < ?", (sums_before,))
+    db.execute("DELETE FROM judge_use WHERE at < ?", (sums_before,))
     db.execute("DELETE FROM generations WHERE seen < ?", (sums_before,))
     db.execute(
         "DELETE FROM past_results WHERE at < ? OR n <= (SELECT max(n) FROM past_results) - ?",
@@ -191,6 +200,22 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
     unsent = db.execute(f"DELETE FROM feed WHERE n IN ({first}) AND at < ?", (_PRUNE_AT_ONCE, before)).rowcount  # noqa: S608
     deleted = max(deleted, unsent)
     return deleted == _PRUNE_AT_ONCE
+
+
+def _add_judge_use(db: sqlite3.Connection, one: EvaluationResult, app: str) -> None:
+    """Add what a judge was asked for a result. Results without a score count by the reason, of local evaluators too."""
+    cost, asked = one.cost, one.cost.attempts > 0
+    if one.score_source is not ScoreSource.OWN or not (cost.model or isinstance(one.outcome, Unscored)):
+        return
+    outcome = str(one.outcome.reason) if isinstance(one.outcome, Unscored) else one.outcome.kind
+    quarter = int(one.evaluated_at // QUARTER * QUARTER)
+    db.execute(
+        "INSERT INTO judge_use (at, app, evaluator, outcome, evaluations, asked, calls, dollars, seconds)"
+        " VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET evaluations = evaluations + 1,"
+        " asked = asked + excluded.asked, calls = calls + excluded.calls, dollars = dollars + excluded.dollars,"
+        " seconds = seconds + excluded.seconds",
+        (quarter, app, one.evaluator, outcome, asked, cost.attempts, cost.dollars, cost.seconds if asked else 0.0),
+    )
 
 
 def _keep_features(

@@ -1,0 +1,76 @@
+"""`rag-monitor digest`: the figures of the past week against the week before."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, Final
+
+import typer
+
+from monitor import config as configuration
+from monitor.cli import _options
+from monitor.cli._options import ConfigPath
+from monitor.cli.console.output import clean, echo_json, echo_lines, exit_status_1
+from monitor.clock import SystemClock
+from monitor.operations.digest import Digest, as_object, build_digest
+from monitor.operations.digest.words import sections_of, title_of
+from monitor.quantities import parse_duration
+
+_MINUTE: Final = 60.0
+_MARKUP: Final = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&@:])")
+
+
+class _Format(StrEnum):
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+def digest(
+    *,
+    app: Annotated[str | None, typer.Option("--app", help="Only this service.")] = None,
+    since: Annotated[
+        str,
+        typer.Option("--since", metavar="DURATION", help="The period, which ends now. Compared with as much before."),
+    ] = "7d",
+    form: Annotated[_Format, typer.Option("--format", help="How to print it.")] = _Format.TEXT,
+    config: ConfigPath = None,
+) -> None:
+    """Print how the past week compares with the week before: rates, spend, the judge's health, coverage.
+
+    Reads the storage folder, also while a monitor writes it. Says which rates surely changed, which did not, and of
+    which there is too little to say. Exit status 1 when there is no history.
+    """
+    period = _options.read("--since", parse_duration, since)
+    if period < _MINUTE:
+        raise typer.BadParameter("must be a minute or more", param_hint="--since")
+    settings = configuration.load(config)
+    now = SystemClock().now()
+    with exit_status_1():
+        found = build_digest(settings, since=now - period, until=now + 1, before=now - 2 * period, app=app)
+    if form is _Format.JSON:
+        echo_json(as_object(found))
+    elif form is _Format.MARKDOWN:
+        echo_lines(_markdown(found))
+    else:
+        echo_lines(_text(found))
+
+
+def _text(found: Digest) -> list[str]:
+    lines = [title_of(found, clean)]
+    for section in sections_of(found, clean):
+        lines += ["", section.heading, *(f"  {line}" for line in section.lines)]
+    return lines
+
+
+def _markdown(found: Digest) -> list[str]:
+    lines = [f"# {title_of(found, _quoted)}"]
+    for section in sections_of(found, _quoted):
+        lines += ["", f"## {section.heading}", "", *(f"- {line}" for line in section.lines)]
+    return lines
+
+
+def _quoted(name: str) -> str:
+    """Escape all that has a meaning in Markdown, also where it mentions people or links by itself."""
+    return _MARKUP.sub(r"\\\1", clean(name)).replace("\\@", "&#64;").replace("\\:", "&#58;")

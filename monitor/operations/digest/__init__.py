@@ -1,0 +1,213 @@
+"""The digest of a period, such as a week: rates against the period before, the judge's cost and health, coverage.
+
+build_digest(config, since, until).rates[0].verdict
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import NormalDist
+from typing import Any, Final, Literal, TypeAlias
+
+from monitor.config import Config
+from monitor.errors import MonitorError
+from monitor.statistics.rates import Difference, Estimate, difference, estimate
+from monitor.storage import files
+from monitor.storage.history.periods import JudgeUse, PeriodRate, PeriodReader
+from monitor.storage.request_log.store import RequestLogReader
+
+RATES_AT_MOST: Final = 200
+"""Pairs of app and evaluator in a digest: those with the most judged answers."""
+
+Verdict: TypeAlias = Literal["rose", "fell", "no_sure_change", "too_little", "nothing_before", "another_version"]
+"""What can be said of a rate against the period before. `too_little`: even a doubling might not have shown."""
+
+_FALSE_CHANGES: Final = 0.05
+_LEAST_TOLD: Final = 0.01  # where the rate before was near 0, a rise by one point is what should have shown
+_WHOLE: Final = 0.95  # of the period before must be kept to compare sums with it
+_ANSWERED: Final = "evaluated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedRate:
+    """The defect rate of one app and evaluator in a period, with 95 % limits, and before.
+
+    `change` is the rate minus the one before. Its limits hold for all rates of a digest together, with 95 % certainty.
+    """
+
+    app: str
+    evaluator: str
+    verdict: Verdict
+    now: Estimate
+    before: Estimate | None
+    change: Difference | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeFigures:
+    """What the judges cost in a period, and how often they came to no score, by reason.
+
+    `evaluations` are those with a score or without one. `seconds` is the mean wall-clock time of those that the judge
+    answered; None: it answered none.
+    """
+
+    dollars: float
+    calls: int
+    evaluations: int
+    unscored: Mapping[str, int]
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedShare:
+    """The answers of an app that were evaluated, None if that is not kept, and how many each evaluator judged."""
+
+    app: str
+    answers: int | None
+    judged: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digest:
+    """A period from `since` up to `until`, against the one of the same kind from `before` on; seconds since 1970.
+
+    `unlisted` is the number of rates that are left out. `judge_before` is None where not all of the period before is
+    kept. No `judge`: no evaluator asks one.
+    """
+
+    app: str | None
+    before: float
+    since: float
+    until: float
+    rates: tuple[ComparedRate, ...]
+    unlisted: int
+    judge: JudgeFigures | None
+    judge_before: JudgeFigures | None
+    coverage: tuple[JudgedShare, ...]
+
+
+def build_digest(config: Config, *, since: float, until: float, before: float, app: str | None = None) -> Digest:
+    """Read a digest from the storage folder, also while a monitor writes it. Takes up to a second.
+
+    Args:
+        config: of the monitor.
+        since: where the period begins, seconds since 1970.
+        until: where it ends.
+        before: where the period begins that it is compared with, which ends at `since`.
+        app: only this one.
+
+    Raises `MonitorError` where the history cannot be read.
+    """
+    reader = PeriodReader(config.storage.path / files.HISTORY)
+    now = _newest_versions(one for one in reader.rates(since, until) if app in (None, one.app))
+    past = {(one.app, one.evaluator, one.version): one for one in reader.rates(before, since)}
+    listed = sorted(now, key=lambda one: (-one.sums.judged, one.app, one.evaluator))
+    rates = _changes(listed[:RATES_AT_MOST], past)
+    asking = {one.evaluator.name for one in config.as_run().configured_evaluators if one.evaluator.cost == "judge"}
+    begin = reader.begin()
+    whole = begin is not None and begin - before <= (1 - _WHOLE) * (since - before)
+    return Digest(
+        app=app,
+        before=before,
+        since=since,
+        until=until,
+        rates=tuple(sorted(rates, key=_order)),
+        unlisted=len(now) - len(rates),
+        judge=_health(reader.judge_use(since, until), asking, app) if asking else None,
+        judge_before=_health(reader.judge_use(before, since), asking, app) if asking and whole else None,
+        coverage=tuple(_coverage(config, listed[:RATES_AT_MOST], since, until)),
+    )
+
+
+def _newest_versions(found: Iterable[PeriodRate]) -> list[PeriodRate]:
+    """Return of each app and evaluator the version that was used last: another one is another instrument."""
+    newest: dict[tuple[str, str], PeriodRate] = {}
+    for one in found:
+        known = newest.get((one.app, one.evaluator))
+        if known is None or (one.last, one.version) > (known.last, known.version):
+            newest[one.app, one.evaluator] = one
+    return list(newest.values())
+
+
+def _changes(now: Sequence[PeriodRate], past: Mapping[tuple[str, str, str], PeriodRate]) -> list[ComparedRate]:
+    """Compare the rates; the chance of any false change is shared out among all that are compared."""
+    compared = sum((one.app, one.evaluator, one.version) in past for one in now)
+    z = NormalDist().inv_cdf(1 - _FALSE_CHANGES / 2 / max(compared, 1))
+    other_versions = {(app, evaluator) for app, evaluator, _ in past}
+    found = []
+    for one in now:
+        rate = estimate(one.sums)
+        if rate is None:
+            continue
+        before = past.get((one.app, one.evaluator, one.version))
+        change = difference(before.sums, one.sums, z) if before is not None else None
+        earlier = estimate(before.sums) if before is not None else None
+        verdict: Verdict
+        if change is None or earlier is None:
+            verdict = "another_version" if (one.app, one.evaluator) in other_versions else "nothing_before"
+        elif change.clear:
+            verdict = "rose" if change.value > 0 else "fell"
+        elif change.upper - change.value > max(earlier.rate, _LEAST_TOLD):
+            verdict = "too_little"
+        else:
+            verdict = "no_sure_change"
+        found.append(
+            ComparedRate(app=one.app, evaluator=one.evaluator, verdict=verdict, now=rate, before=earlier, change=change)
+        )
+    return found
+
+
+_FIRST: Final[Mapping[Verdict, int]] = {"rose": 0, "fell": 1}
+
+
+def _order(one: ComparedRate) -> tuple[int, float, str, str]:
+    moved = abs(one.change.value) if one.change is not None and one.verdict in _FIRST else one.now.lower
+    return _FIRST.get(one.verdict, 2), -moved, one.app, one.evaluator
+
+
+def _health(use: Iterable[JudgeUse], asking: set[str], app: str | None) -> JudgeFigures:
+    own = [one for one in use if one.evaluator in asking and app in (None, one.app)]
+    unscored: Counter[str] = Counter()
+    for one in own:
+        if one.outcome not in ("score", "skipped"):
+            unscored[one.outcome] += one.evaluations
+    asked = sum(one.asked for one in own)
+    return JudgeFigures(
+        dollars=sum(one.dollars for one in own),
+        calls=sum(one.calls for one in own),
+        evaluations=sum(one.evaluations for one in own if one.outcome != "skipped"),
+        unscored=dict(unscored.most_common()),
+        seconds=sum(one.seconds for one in own) / asked if asked else None,
+    )
+
+
+def _coverage(config: Config, rates: Sequence[PeriodRate], since: float, until: float) -> Iterable[JudgedShare]:
+    answers: dict[str, int] = defaultdict(int)
+    try:
+        sums = RequestLogReader(config.storage.path / files.REQUEST_LOG).sums(since, until - 1)
+    except MonitorError:  # it is off, or cannot be read
+        sums = []
+    for one in sums:
+        if one.step.step == _ANSWERED and not one.step.evaluator:
+            answers[one.step.app] += one.number
+    judged: dict[str, dict[str, int]] = defaultdict(dict)
+    for rate in rates:
+        judged[rate.app][rate.evaluator] = rate.sums.judged
+    for app in sorted(judged):
+        yield JudgedShare(app=app, answers=answers.get(app), judged=judged[app])
+
+
+def as_object(digest: Digest) -> dict[str, Any]:
+    """Return a digest in plain JSON types; times are seconds since 1970, rates shares from 0 to 1."""
+    rates = [
+        {
+            **{name: getattr(one, name) for name in ("app", "evaluator", "verdict")},
+            "now": asdict(one.now),
+            "before": asdict(one.before) if one.before is not None else None,
+            "change": one.change._asdict() if one.change is not None else None,
+        }
+        for one in digest.rates
+    ]
+    return {**asdict(digest), "rates": rates, "coverage": [asdict(one) for one in digest.coverage]}

@@ -1,0 +1,125 @@
+"""A digest in words for people: one screen of sentences, the same for a terminal, a chat, a mail and Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, tzinfo
+from typing import Final, NamedTuple, TypeAlias
+
+from monitor.operations.digest import ComparedRate, Digest, JudgedShare, JudgeFigures
+from monitor.quantities import dollars, human_duration, percent
+from monitor.statistics.rates import Difference, Estimate
+
+Quote: TypeAlias = Callable[[str], str]
+"""Makes a name that a stranger wrote harmless where the words are shown."""
+
+RATES_SHOWN: Final = 15
+_APPS_SHOWN, _EVALUATORS_SHOWN, _REASONS_SHOWN = 5, 6, 4
+
+
+class DigestSection(NamedTuple):
+    """A heading with its lines."""
+
+    heading: str
+    lines: tuple[str, ...]
+
+
+def title_of(digest: Digest, quote: Quote, zone: tzinfo = UTC) -> str:
+    """Return what a digest is about: `Answers of shop, Mon 9 March 09:00 to Mon 16 March 09:00 UTC`."""
+    about = f"Answers of {quote(digest.app)}" if digest.app is not None else "Answers"
+    begin, end = (datetime.fromtimestamp(at, zone) for at in (digest.since, digest.until))
+    return f"{about}, {begin:%a %Y-%m-%d %H:%M} to {end:%a %Y-%m-%d %H:%M %Z}".rstrip()
+
+
+def sections_of(digest: Digest, quote: Quote) -> Iterator[DigestSection]:
+    """Yield the sections. Only names that `quote` has changed and our own words are in them."""
+    yield DigestSection("Bad answers, with 95 % limits, against the time before", tuple(_rates(digest, quote)))
+    if digest.judge is not None:
+        yield DigestSection("The judge", tuple(_judge(digest.judge, digest.judge_before)))
+    if digest.coverage:
+        yield DigestSection("What was judged", tuple(_coverage(digest, quote)))
+
+
+def _rates(digest: Digest, quote: Quote) -> Iterator[str]:
+    if not digest.rates:
+        yield "No answer was judged: there is nothing to say."
+        return
+    for one in digest.rates[:RATES_SHOWN]:
+        yield f"{quote(one.app)}, {quote(one.evaluator)}: {_rate(one.now)}. {_change(one)}"
+    more = len(digest.rates) - RATES_SHOWN + digest.unlisted
+    if more > 0:
+        left = [one for one in digest.rates[RATES_SHOWN:] if one.verdict in ("rose", "fell")]
+        surely = f", {len(left)} of them with a sure change" if left else ""
+        yield f"{more:,} more rates{surely}: rag-monitor digest --app NAME"
+    if any(one.change is not None for one in digest.rates):
+        yield "A change counts as sure only if all sure changes together are right 19 times in 20."
+
+
+def _rate(one: Estimate) -> str:
+    return f"{percent(one.rate)} ({percent(one.lower)} to {percent(one.upper)}) of {one.judged:,} judged"
+
+
+def _change(one: ComparedRate) -> str:
+    if one.before is None or one.change is None:
+        if one.verdict == "another_version":
+            return "Not compared: another version of the evaluator judged the time before."
+        return "Nothing before to compare with."
+    before = f"before {percent(one.before.rate)} of {one.before.judged:,}"
+    if one.verdict == "too_little":
+        return f"Too little to say of a change; {before}."
+    if one.verdict == "no_sure_change":
+        return f"No sure change ({_points(one.change)}); {before}."
+    return f"Surely {one.verdict} by {_points(one.change)}; {before}."
+
+
+def _points(change: Difference) -> str:
+    if change.value < 0 and change.upper < 0:
+        change = Difference(-change.value, -change.upper, -change.lower)
+    if change.clear:
+        return f"{100 * change.value:.1f} points ({100 * change.lower:.1f} to {100 * change.upper:.1f})"
+    return f"{100 * change.lower:+.1f} to {100 * change.upper:+.1f} points"
+
+
+def _judge(now: JudgeFigures, before: JudgeFigures | None) -> Iterator[str]:
+    if not now.evaluations:
+        yield "It was asked for nothing."
+    else:
+        missed = sum(now.unscored.values())
+        spent = f"{dollars(now.dollars) if now.dollars else 'no dollars'} for {now.calls:,} calls"
+        if before is None:
+            yield f"Spent {spent}; what it cost before is not kept."
+        else:
+            was = f"{dollars(before.dollars) if before.dollars else 'no dollars'} for {before.calls:,}"
+            yield f"Spent {spent}; before {was}."
+        took = f" {human_duration(now.seconds)} an evaluation on average." if now.seconds is not None else ""
+        if not missed:
+            yield f"All {now.evaluations:,} evaluations came to a score.{took}"
+            return
+        reasons = list(now.unscored.items())
+        listed = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in reasons[:_REASONS_SHOWN])
+        rest = sum(number for _, number in reasons[_REASONS_SHOWN:])
+        listed += f", {rest:,} other" if rest else ""
+        share = percent(missed / now.evaluations)
+        yield f"{share} of {now.evaluations:,} evaluations came to no score: {listed}.{took}"
+        if before is not None and before.evaluations:
+            yield f"Before, {percent(sum(before.unscored.values()) / before.evaluations)} came to none."
+
+
+def _coverage(digest: Digest, quote: Quote) -> Iterator[str]:
+    apps = sorted(digest.coverage, key=lambda one: (-(one.answers or 0), one.app))
+    for one in apps[:_APPS_SHOWN]:
+        yield f"{quote(one.app)}: {_judged(one, quote)}"
+    if len(apps) > _APPS_SHOWN:
+        yield f"{len(apps) - _APPS_SHOWN:,} more apps."
+
+
+def _judged(one: JudgedShare, quote: Quote) -> str:
+    many = sorted(one.judged.items(), key=lambda pair: (-pair[1], pair[0]))
+    more = f", {len(many) - _EVALUATORS_SHOWN} more evaluators" if len(many) > _EVALUATORS_SHOWN else ""
+    if not one.answers:
+        listed = ", ".join(f"{number:,} by {quote(name)}" for name, number in many[:_EVALUATORS_SHOWN])
+        return f"{listed}{more}. How many answers there were is not kept."
+    # The judge may finish just after a period ends, and a request log may be younger than the history.
+    shares = ((name, min(number / one.answers, 1.0)) for name, number in many[:_EVALUATORS_SHOWN])
+    listed = ", ".join(f"{percent(share)} by {quote(name)}" for name, share in shares)
+    return f"{one.answers:,} answers, judged {listed}{more}."

@@ -1,0 +1,197 @@
+"""The digest: what surely changed, what did not, of what too little is known; cost and health; hostile names."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from monitor import config
+from monitor.config import Config
+from monitor.errors import MonitorError
+from monitor.model.outcome import Cost, EvaluationResult, Unscored, UnscoredReason
+from monitor.model.request_log import RequestStep
+from monitor.operations.digest import Digest, as_object, build_digest
+from monitor.operations.digest.words import RATES_SHOWN, sections_of, title_of
+from monitor.storage import files
+from monitor.storage.history.tables import create, insert
+from monitor.storage.request_log import store
+from monitor.storage.request_log.store import Minute, StepCount
+from tests.support.results import judged
+
+DAY = 86_400.0
+UNTIL = 1_700_006_400.0
+SINCE, BEFORE = UNTIL - 7 * DAY, UNTIL - 14 * DAY
+
+
+def settings(folder: Path) -> Config:
+    judge = {"model": "openai/gpt-4o-mini", "api_key": "x"}
+    return config.parse({"storage": {"path": str(folder)}, "judge": judge})
+
+
+def week(first: int, number: int, bad: int, begin: float, **fields: object) -> Iterable[EvaluationResult]:
+    """So many answers in a week, evenly over it, of which the last are bad."""
+    for one in range(number):
+        at = begin + one * 7 * DAY / number
+        yield judged(first + one, 1.0 if one >= number - bad else 4.0, evaluated_at=at, **fields)
+
+
+def digest(folder: Path, *results: Iterable[EvaluationResult], app: str | None = None) -> Digest:
+    with closing(create(folder / files.HISTORY)) as db:
+        for some in results:
+            insert(db, some, texts=False)
+    return build_digest(settings(folder), since=SINCE, until=UNTIL, before=BEFORE, app=app)
+
+
+def words(found: Digest) -> str:
+    return "\n".join(line for section in sections_of(found, str) for line in (section.heading, *section.lines))
+
+
+def verdict(found: Digest) -> str:
+    (one,) = found.rates
+    return one.verdict
+
+
+def test_a_rate_that_surely_rose_is_said_to(tmp_path: Path) -> None:
+    found = digest(tmp_path, week(0, 500, 10, BEFORE), week(1000, 500, 60, SINCE))
+    assert verdict(found) == "rose"
+    assert "shop, groundedness: 12 % (" in words(found)
+    assert "Surely rose by 10.0 points (" in words(found)
+    assert "before 2.0 % of 500" in words(found)
+
+
+def test_a_rate_that_surely_fell_is_said_to(tmp_path: Path) -> None:
+    found = digest(tmp_path, week(0, 500, 60, BEFORE), week(1000, 500, 10, SINCE))
+    assert verdict(found) == "fell"
+    assert "Surely fell by 10.0 points (" in words(found)
+
+
+def test_a_small_difference_of_many_answers_is_no_sure_change(tmp_path: Path) -> None:
+    found = digest(tmp_path, week(0, 1000, 50, BEFORE), week(2000, 1000, 55, SINCE))
+    assert verdict(found) == "no_sure_change"
+    assert "No sure change (-1." in words(found)
+
+
+def test_few_answers_are_too_little_to_say_of_a_change(tmp_path: Path) -> None:
+    found = digest(tmp_path, week(0, 20, 1, BEFORE), week(1000, 20, 2, SINCE))
+    assert verdict(found) == "too_little"
+    assert "Too little to say of a change" in words(found)
+
+
+def test_nothing_before_and_another_version_before_are_not_compared(tmp_path: Path) -> None:
+    found = digest(
+        tmp_path,
+        week(0, 50, 1, SINCE),
+        week(1000, 50, 40, BEFORE, version="v0", app="other"),
+        week(2000, 50, 1, SINCE, version="v1", app="other"),
+    )
+    assert {one.app: one.verdict for one in found.rates} == {"shop": "nothing_before", "other": "another_version"}
+    assert "another version of the evaluator" in words(found)
+
+
+def test_of_two_versions_in_a_week_the_last_counts(tmp_path: Path) -> None:
+    found = digest(tmp_path, week(0, 50, 50, SINCE - DAY, version="v0"), week(1000, 50, 0, SINCE, version="v1"))
+    (one,) = found.rates
+    assert one.now.rate == 0
+
+
+def test_many_rates_without_a_change_yield_hardly_any_sure_change(tmp_path: Path) -> None:
+    """At 5 % for each of 60 rates, three would be called changed by chance; shared out, none of these is."""
+    some = []
+    for one in range(60):
+        app = f"app {one}"
+        some.append(week(one * 1000, 200, 20 + one % 7, BEFORE, app=app))
+        some.append(week(one * 1000 + 500, 200, 20 + (one * 3) % 11, SINCE, app=app))
+    found = digest(tmp_path, *some)
+    assert not [one for one in found.rates if one.verdict in ("rose", "fell")]
+    lines = words(found).splitlines()
+    assert len([line for line in lines if "groundedness: " in line]) == RATES_SHOWN
+    assert f"{60 - RATES_SHOWN} more rates: rag-monitor digest --app NAME" in lines
+
+
+def test_only_one_app_is_shown_on_request(tmp_path: Path) -> None:
+    found = digest(tmp_path, week(0, 5, 1, SINCE), week(100, 5, 1, SINCE, app="other"), app="other")
+    assert [one.app for one in found.rates] == ["other"]
+    assert "Answers of other, " in title_of(found, str)
+
+
+def test_a_week_without_answers_is_said_to_be_one(tmp_path: Path) -> None:
+    found = digest(tmp_path)
+    assert "No answer was judged: there is nothing to say." in words(found)
+    assert "It was asked for nothing." in words(found)
+
+
+def asked(number: int, at: float, reason: UnscoredReason | None = None) -> EvaluationResult:
+    if reason is not None:
+        outcome = Unscored(reason)
+        return judged(number, evaluated_at=at, outcome=outcome, defect=False, cost=Cost(model="m"))
+    return judged(number, evaluated_at=at, cost=Cost(model="m", dollars=0.25, seconds=2.0, attempts=2))
+
+
+def test_spend_and_the_health_of_the_judge_stand_against_the_week_before(tmp_path: Path) -> None:
+    before = [asked(one, BEFORE + 60 * one) for one in range(20)]
+    now = [asked(100 + one, SINCE + one) for one in range(6)]
+    now += [asked(200 + one, SINCE + one, UnscoredReason.BREAKER_OPEN) for one in range(3)]
+    now += [asked(300, SINCE, UnscoredReason.TIMEOUT)]
+    found = digest(tmp_path, before, now)
+    assert found.judge is not None
+    assert (found.judge.dollars, found.judge.calls, found.judge.seconds) == (1.5, 12, 2.0)
+    text = words(found)
+    assert "Spent $1.50 for 12 calls; before $5.00 for 40." in text
+    assert "40 % of 10 evaluations came to no score: 3 breaker open, 1 timeout. 2 s an evaluation on average." in text
+    assert "Before, 0 % came to none." in text
+
+
+def test_sums_of_a_week_before_that_is_not_wholly_kept_are_not_compared(tmp_path: Path) -> None:
+    found = digest(tmp_path, [asked(1, SINCE - DAY)], [asked(2, SINCE)])
+    assert found.judge_before is None
+    assert "what it cost before is not kept" in words(found)
+
+
+def test_coverage_is_the_share_of_the_answers_that_each_evaluator_judged(tmp_path: Path) -> None:
+    with closing(store.create(tmp_path / files.REQUEST_LOG)) as db:
+        minute = Minute(int(SINCE // 60 * 60 + 60), RequestStep("shop", "otlp_http", "", "evaluated"))
+        store.insert(db, [], {minute: StepCount(200, 200.0, SINCE + 61)})
+    found = digest(tmp_path, week(0, 20, 1, SINCE))
+    assert "shop: 200 answers, judged 10 % by groundedness." in words(found)
+
+
+def test_without_a_request_log_it_says_that_the_number_of_answers_is_not_kept(tmp_path: Path) -> None:
+    found = digest(tmp_path, week(0, 20, 1, SINCE))
+    assert "shop: 20 by groundedness. How many answers there were is not kept." in words(found)
+
+
+def test_names_of_strangers_reach_the_words_only_quoted(tmp_path: Path) -> None:
+    hostile = "<!channel> [x](http://evil) \u202e\x1b[2J " + "a" * 5000
+    found = digest(tmp_path, week(0, 5, 1, SINCE, app=hostile), app=hostile)
+    lines = [title_of(found, lambda _: "QUOTED")]
+    lines += [line for section in sections_of(found, lambda _: "QUOTED") for line in section.lines]
+    assert not [line for line in lines if "evil" in line or "aaaa" in line]
+    assert len([line for line in lines if "QUOTED" in line]) == 3
+
+
+def test_the_object_holds_the_rates_with_their_limits(tmp_path: Path) -> None:
+    one = as_object(digest(tmp_path, week(0, 500, 10, BEFORE), week(1000, 500, 60, SINCE)))
+    (rate,) = one["rates"]
+    assert rate["verdict"] == "rose"
+    assert rate["now"]["lower"] < 0.12 < rate["now"]["upper"]
+    assert rate["change"]["lower"] > 0
+    assert one["since"] == SINCE
+
+
+def test_without_a_history_it_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(MonitorError, match="the history"):
+        build_digest(settings(tmp_path), since=SINCE, until=UNTIL, before=BEFORE)
+
+
+def test_damaged_rows_are_left_out(tmp_path: Path) -> None:
+    digest(tmp_path, week(0, 20, 1, SINCE), [asked(100, SINCE)])
+    with closing(sqlite3.connect(tmp_path / files.HISTORY)) as db:
+        db.execute("UPDATE session_sums SET weight = 'x' WHERE defect")
+        db.execute("UPDATE judge_use SET dollars = NULL")
+        db.commit()
+    found = build_digest(settings(tmp_path), since=SINCE, until=UNTIL, before=BEFORE)
+    assert found.rates
