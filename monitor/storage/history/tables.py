@@ -29,10 +29,6 @@ CREATE TABLE IF NOT EXISTS rule_sums (
   weight_squares REAL, top REAL, defect_products REAL, every_products REAL, both_products REAL,
   PRIMARY KEY (at, app, evaluator, version, rule, defect)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS judge_use (
-  at INTEGER, app TEXT, evaluator TEXT, outcome TEXT, evaluations INTEGER, asked INTEGER, calls INTEGER, dollars REAL,
-  seconds REAL, PRIMARY KEY (at, app, evaluator, outcome)
-) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS generations (
   app TEXT, evaluator TEXT, fingerprint TEXT, parts TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL,
   PRIMARY KEY (app, evaluator, fingerprint)
@@ -49,6 +45,10 @@ CREATE TABLE IF NOT EXISTS results (
 CREATE TABLE IF NOT EXISTS blanked (until REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS followers (name TEXT PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS feed (n INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, at REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS judge_use (
+  at INTEGER, app TEXT, evaluator TEXT, outcome TEXT, evaluations INTEGER, asked INTEGER, calls INTEGER, dollars REAL,
+  seconds REAL, PRIMARY KEY (at, app, evaluator, outcome)
+);
 CREATE INDEX IF NOT EXISTS people_by_time ON people (at);
 CREATE INDEX IF NOT EXISTS features_by_time ON features (at);
 CREATE INDEX IF NOT EXISTS results_by_time ON results (at);
