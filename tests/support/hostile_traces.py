@@ -35,7 +35,7 @@ def examples(number: int) -> Callable[[F], F]:
         max_examples=number * max(TIMES, 1),
         derandomize=not TIMES,
         deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        suppress_health_check=list(HealthCheck),
     )
 
 

@@ -118,17 +118,23 @@ def test_the_figures_are_those_of_the_source(package: Package) -> None:
     }
 
 
-MONITOR = shape.sources(ROOT / "monitor")
-KNOWN = shape.imports(MONITOR)
+@pytest.fixture(scope="module")
+def figures() -> dict[str, int]:
+    """The figures of the product."""
+    return shape.measure_source(ROOT / "monitor")
 
 
 @pytest.mark.parametrize("figure", [name for name in shape.LIMITS if name != shape.FILES_PASSED])
-def test_the_product_stays_within_its_limits(figure: str) -> None:
-    telling = {
-        "circles of wings": shape.circles(KNOWN.between_wings),
-        "circles of files": shape.circles(KNOWN.pairs),
-        "imports of _private modules across folders": sorted(KNOWN.of_private_modules),
-        "class names with two meanings": shape.repeated_classes(MONITOR),
-    }
-    found = shape.measure_source(ROOT / "monitor")[figure]
-    assert found <= shape.LIMITS[figure], telling.get(figure, figure)
+def test_the_product_stays_within_its_limits(figures: dict[str, int], figure: str) -> None:
+    assert figures[figure] <= shape.LIMITS[figure], what_exceeds(figure)
+
+
+def what_exceeds(figure: str) -> object:
+    trees = shape.sources(ROOT / "monitor")
+    found = shape.imports(trees)
+    return {
+        "circles of wings": shape.circles(found.between_wings),
+        "circles of files": shape.circles(found.pairs),
+        "imports of _private modules across folders": sorted(found.of_private_modules),
+        "class names with two meanings": shape.repeated_classes(trees),
+    }.get(figure, figure)

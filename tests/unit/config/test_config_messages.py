@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor import config
@@ -319,7 +319,7 @@ def mistaken(draw: st.DrawFn) -> dict[str, Any]:
     return made
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=80)
 @given(mistaken())
 def test_no_message_shows_a_class_or_the_words_of_a_library(data):
     try:

@@ -156,7 +156,7 @@ async def test_a_receiver_that_takes_nothing_loses_nothing_when_patience_ends(tm
         assert set(receiver.taken) == set(ids(range(8)))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(fails=st.integers(1, 40), in_flight=st.integers(1, 4))
 async def test_a_receiver_that_comes_back_between_two_results_loses_none(fails: int, in_flight: int) -> None:
     clock = ManualClock()
@@ -233,8 +233,9 @@ async def test_a_sink_that_is_new_begins_with_the_next_result_and_one_that_is_go
 
 
 async def test_a_history_that_is_begun_again_while_it_is_followed_is_followed_from_its_beginning(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("monitor.pipeline.followers._LOOK_EVERY", 0.05)
     receiver = Receiver()
     async with following(tmp_path, one=receiver.deliver) as at:
         await at.write(*results(1, 2, 3))

@@ -42,7 +42,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     seed=st.integers(0, 2**32),
     kind=st.sampled_from(["one byte", "200 bytes", "some bytes", "a page", "cut"]),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_damage_anywhere_in_a_database_costs_rows_at_most(name: str, seed: int, kind: str, made: Path) -> None:
     rng = random.Random(seed)
     image = bytearray((made / name).read_bytes())

@@ -269,7 +269,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), JSON, min_size=1, max_size=8))
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_any_json_object_is_a_reading_or_invalid(value: dict[str, Any]) -> None:
     found = rows.take(json.dumps([value]).encode())
     for row in found.rows:

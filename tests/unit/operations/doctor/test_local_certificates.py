@@ -66,7 +66,7 @@ def test_a_file_that_is_missing_or_holds_no_certificate_says_so(tmp_path: Path, 
         own_certificate(tmp_path / name, tmp_path / name)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(st.binary(max_size=80))
 def test_what_is_no_certificate_is_a_value_error_and_nothing_else(tmp_path: Path, der: bytes) -> None:
     path = tmp_path / "random.pem"

@@ -189,7 +189,7 @@ def test_before_anything_is_recorded_there_is_no_answer(tmp_path):
     assert predict_from_log(configured(tmp_path), 3600.0, NOW) is None
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=25, suppress_health_check=list(HealthCheck), deadline=None)
 @given(
     then=st.sampled_from([0.05, 0.5, 1.0]),
     rate=st.sampled_from([0.0, 0.01, 0.3, 0.5, 1.0]),

@@ -13,21 +13,21 @@ SMALL = Situation(cases=200, baseline=1000)
 
 
 def test_a_rise_without_a_cause_names_none() -> None:
-    seen = alerts(SMALL, 8, "test none")
+    seen = alerts(SMALL, 5, "test none")
     assert sum(one.named for one in seen) <= 1
     assert all(one.found.visible is not None for one in seen)
 
 
 @pytest.mark.parametrize("cause", ["document", "tenant", "version", "empty"])
 def test_a_cause_of_most_of_the_rise_is_named_first(cause: str) -> None:
-    seen = alerts(replace(SMALL, cause=cause, explained=0.8), 5, "test cause")
-    assert sum(one.first for one in seen) >= 4
+    seen = alerts(replace(SMALL, cause=cause, explained=0.8), 4, "test cause")
+    assert sum(one.first for one in seen) >= 3
     assert sum(one.wrong for one in seen) <= 1
 
 
 def test_a_tenant_that_retrieves_the_stale_document_often_is_not_the_cause() -> None:
-    seen = alerts(replace(SMALL, cases=300, cause="document", explained=0.8, decoy=True), 5, "test decoy")
-    assert sum(one.first for one in seen) >= 4
+    seen = alerts(replace(SMALL, cases=300, cause="document", explained=0.8, decoy=True), 4, "test decoy")
+    assert sum(one.first for one in seen) >= 3
     assert sum(found.factor in one.planted.bystanders for one in seen for found in one.found.factors) <= 1
 
 
@@ -39,6 +39,6 @@ def test_the_interval_mostly_holds_the_onset() -> None:
 
 
 def test_a_rollout_to_all_answers_is_listed_and_never_a_cause() -> None:
-    seen = alerts(replace(SMALL, full_rollout=True), 6, "test rollout")
-    assert sum(bool(one.found.switched) for one in seen) >= 4
+    seen = alerts(replace(SMALL, full_rollout=True), 4, "test rollout")
+    assert sum(bool(one.found.switched) for one in seen) >= 3
     assert not any(found.factor.name == "prompt.version" for one in seen for found in one.found.factors)
