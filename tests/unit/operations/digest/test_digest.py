@@ -42,7 +42,7 @@ def week(first: int, number: int, bad: int, begin: float, **fields: object) -> I
 def digest(folder: Path, *results: Iterable[EvaluationResult], app: str | None = None) -> Digest:
     with closing(create(folder / files.HISTORY)) as db:
         for some in results:
-            insert(db, some, texts=False)
+            insert(db, list(some), texts=False)
     return build_digest(settings(folder), since=SINCE, until=UNTIL, before=BEFORE, app=app)
 
 
