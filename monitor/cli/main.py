@@ -1,17 +1,21 @@
 """The command line. Each module in this folder is a command: `gate.py` with its function `gate` is `rag-monitor gate`.
 
-A module is imported when its command runs, or when the list of commands is shown. A command with the name of a Python
-keyword carries an underscore (`try_.py`).
+A module is imported when its command runs; for the list of commands only its docstring is read. A command with the name
+of a Python keyword carries an underscore (`try_.py`).
 """
 
 from __future__ import annotations
 
+import ast
+import gc
 import pkgutil
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from monitor import __version__, cli
 
@@ -32,12 +36,30 @@ class CommandFolder(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's signature
         """Return a command; None where there is no such module."""
+        if self.commands.get(cmd_name) is not None:
+            return self.commands[cmd_name]
         name = _modules().get(cmd_name)
         if name is None:
             return None
         one = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         one.command(cmd_name)(getattr(import_module(f"{cli.__name__}.{name}"), name))
+        if not gc.isenabled():  # as `__main__` begins
+            gc.freeze()
+            gc.enable()
         return typer.main.get_command(one)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Show the list of commands. To import them all would take as long as to start the monitor."""
+        self.commands = {command: TyperCommand(command, help=_help(name)) for command, name in _modules().items()}
+        super().format_help(ctx, formatter)
+
+
+def _help(name: str) -> str:
+    """Return the docstring of the command in the module `name`."""
+    source = find_spec(f"{cli.__name__}.{name}")
+    parsed = ast.parse(Path(source.origin).read_bytes()) if source is not None and source.origin else ast.Module([], [])
+    functions = (one for one in parsed.body if isinstance(one, ast.FunctionDef) and one.name == name)
+    return next((ast.get_docstring(one) or "" for one in functions), "")
 
 
 def _modules() -> dict[str, str]:

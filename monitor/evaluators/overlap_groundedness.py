@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from itertools import chain, pairwise
 from typing import ClassVar, NamedTuple
 
-from monitor.evaluators._language import in_another_language
-from monitor.evaluators._refusals import is_pure_refusal
 from monitor.evaluators._text import Word, common_subsequence, keys_of_document, sentences_of_keys, windows, words
 from monitor.model.case import Case, Document
 from monitor.model.outcome import DefectRule, Evidence, Outcome, Scale, Score, Skipped, SkippedReason
@@ -57,6 +55,9 @@ class OverlapGroundedness(Evaluator):
 
         Skipped if the response has no content word, only refuses, or is in another language than the context.
         """
+        from monitor.evaluators._language import in_another_language  # noqa: PLC0415 - as below
+        from monitor.evaluators._refusals import is_pure_refusal  # noqa: PLC0415 - its patterns are slow to compile
+
         found = [
             word
             for offset, text in windows(case.response, RESPONSE_CHARACTERS)

@@ -52,7 +52,6 @@ BUDGETS: Final = ("per_day", "per_hour", "dollars_per_day")
 _OF_A_JUDGE: Final = ("model", "timeout", "max_concurrency", "max_characters")
 _TRACE: Final = 32
 _HEX: Final = frozenset("0123456789abcdef")
-_EXPLANATION: Final = TypeAdapter(Explanation)
 
 
 class Diagnostics:
@@ -219,7 +218,7 @@ def ask_monitor(
             f"{client.url}/api/v1/why: no explanation: check `ui.enabled` there, the token, and the options"
         )
     try:
-        return _EXPLANATION.validate_python(found)
+        return TypeAdapter(Explanation).validate_python(found)
     except ValidationError:
         raise MonitorError(
             f"{client.url}/api/v1/why: another version of the monitor; its explanation is not understood"

@@ -22,7 +22,6 @@ import anyio.to_thread
 from monitor.errors import ConfigError, JudgeError
 from monitor.extraction import slices as facts
 from monitor.judge.client import JudgeClient, open_judge
-from monitor.judge.contradiction import contradicts
 from monitor.judge.grouped_judge import GroupedJudge, QuestionGroup
 from monitor.judge.metered import MeteredJudge
 from monitor.judge.pause import Pause
@@ -321,6 +320,8 @@ def checked(evaluator: Evaluator, outcome: Outcome) -> Outcome:
     outcome = on_scale(evaluator, outcome)
     if not isinstance(outcome, Score) or evaluator.cost != "judge":
         return outcome
+    from monitor.judge.contradiction import contradicts  # noqa: PLC0415 - its patterns are slow to compile
+
     if contradicts(outcome.explanation, outcome.value, evaluator.scale, evaluator.measures):
         return replace(outcome, contradicts=True)
     return outcome

@@ -36,7 +36,8 @@ from monitor.stages import Runtime
 from monitor.telemetry.events import Event
 
 _COMMAND: Final = (
-    "import gc; gc.set_threshold(50_000, 20, 20); from monitor.pipeline.workers.process import main; main()"
+    "import gc; gc.disable(); gc.set_threshold(50_000, 20, 20); "
+    "from monitor.pipeline.workers.process import main; main()"
 )
 _AT_ONCE: Final = 4  # requests in one worker's pipe, so that it need not wait for this process after each
 _SLOW: Final = 2.0  # seconds at one request after which others no longer wait behind it

@@ -120,8 +120,8 @@ def _work(notes: int) -> None:
     logs.configure(*task.log)
     with contextlib.suppress(Exception):
         task.reader.warm_up()
-    gc.collect()
     gc.freeze()
+    gc.enable()
     clock, most, count = SystemClock(), _memory() + _MORE_MEMORY, 0
     _write(given, frame(READY))
     while (content := _next(taken)) is not None:

@@ -20,6 +20,16 @@ def test_the_list_of_commands_has_a_line_of_help_for_each() -> None:
     assert " console " not in shown
 
 
+def test_the_list_of_commands_is_shown_without_importing_one() -> None:
+    code = (
+        "import contextlib, sys; from monitor.cli.main import app\n"
+        "with contextlib.suppress(SystemExit): app(['--help'])\n"
+        f"assert not {set(HEAVY)!r} & set(sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], check=True, timeout=300, capture_output=True, text=True).stdout
+    assert "Watch the monitor detect" in shown
+
+
 def test_a_command_that_does_not_exist_is_a_usage_error_that_suggests_the_nearest() -> None:
     done = command("chekc")
     assert done.exit_code == 2
