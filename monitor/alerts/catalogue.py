@@ -23,10 +23,15 @@ from monitor.alerts.state import AlertState
 RATES: Final = (*rate_names.NAMES, regression.NAME)
 """The names of the alerts on rates."""
 ANNOTATION: Final = "answers_url"
+DIAGNOSIS: Final = "diagnosis"
+"""The annotation that says since when a rate is too high, and what its bad answers have in common."""
+DIAGNOSIS_URL: Final = "diagnosis_url"
 
 _PAIR = ("app", "evaluator")  # for all versions
 _RULE = "defect_rule"  # empty for the evaluator's own
 _FAR_BACK: Final = "24h"
+_DIAGNOSED: Final = "6h"
+_LEAST_DIAGNOSED: Final = 3600.0
 _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -121,21 +126,30 @@ def _answers(name: str) -> ResultSelector | None:
 
 
 def linked(state: AlertState, page: str) -> AlertState:
-    """Add the link to answers, if the alert fires and is about answers: from one window before it fired.
+    """Add the links to answers and to the diagnosis, if the alert fires and is about answers.
+
+    The answers are those from one window before it fired.
 
     `page` is the URL of the web UI; empty: no link.
     """
     answers = _answers(state.name) if page and state.firing else None
     if answers is None:
         return state
-    began = (state.since - (state.window or 0.0)) // 60 * 60
-    since = datetime.fromtimestamp(max(began, 0.0), UTC).isoformat().replace("+00:00", "Z")
     given = {label: state.labels.get(label, "") for label in answers.labels}
-    given |= {"since": since, "outcome": answers.outcome}
+    given |= {"since": _minute(state.since - (state.window or 0.0)), "outcome": answers.outcome}
     if rule := state.labels.get(_RULE, ""):
         given |= {"outcome": "score", _RULE: rule}
-    url = f"{page}/answers?{urlencode(given, errors='replace')}"
-    return replace(state, annotations={**state.annotations, ANNOTATION: url})
+    links = {ANNOTATION: f"{page}/answers?{urlencode(given, errors='replace')}"}
+    if state.name in RATES:
+        about = {label: state.labels.get(label, "") for label in (*_PAIR, _RULE)}
+        about["since"] = _minute(state.since - max(state.window or 0.0, _LEAST_DIAGNOSED))
+        known = {name: value for name, value in about.items() if value}
+        links[DIAGNOSIS_URL] = f"{page}/diagnosis?{urlencode(known, errors='replace')}"
+    return replace(state, annotations={**state.annotations, **links})
+
+
+def _minute(at: float) -> str:
+    return datetime.fromtimestamp(max(at // 60 * 60, 0.0), UTC).isoformat().replace("+00:00", "Z")
 
 
 def explained(state: AlertState, page: str, request_id: str) -> AlertState:
@@ -147,7 +161,7 @@ def explained(state: AlertState, page: str, request_id: str) -> AlertState:
 
 
 def in_rule(name: str, page: str, *, by_rule: bool = False) -> dict[str, str]:
-    """Return the annotation of a Prometheus rule, a template over its labels: the answers of the last day.
+    """Return the links in a Prometheus rule, templates over its labels: the answers of the last day, the diagnosis.
 
     `by_rule`: the alert has the label `defect_rule`. A template does not know since when an alert fires. Empty without
     a page, or if the alert is about no answers.
@@ -157,7 +171,10 @@ def in_rule(name: str, page: str, *, by_rule: bool = False) -> dict[str, str]:
         return {}
     labels = (*answers.labels, *([_RULE] if by_rule else []))
     given = "".join(f"{label}={{{{ $labels.{label} | urlquery }}}}&" for label in labels)
-    return {ANNOTATION: f"{page}/answers?{given}since={_FAR_BACK}&outcome={'score' if by_rule else answers.outcome}"}
+    links = {ANNOTATION: f"{page}/answers?{given}since={_FAR_BACK}&outcome={'score' if by_rule else answers.outcome}"}
+    if name in RATES:
+        links[DIAGNOSIS_URL] = f"{page}/diagnosis?{given}since={_DIAGNOSED}"
+    return links
 
 
 def table(runbooks: str) -> str:

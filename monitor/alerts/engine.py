@@ -14,6 +14,7 @@ import anyio
 
 from monitor.alerts import regression, severe, threshold
 from monitor.alerts.catalogue import explained, linked
+from monitor.alerts.diagnosed import DiagnosedAlerts
 from monitor.alerts.incidents import IncidentTracker
 from monitor.alerts.notify import Inbox, Notifier
 from monitor.alerts.policy import AlertPolicy, export_thresholds, policies_for
@@ -154,10 +155,12 @@ async def run_alerts(
     *,
     every: float = CHECK_INTERVAL,
     show: Callable[[Sequence[AlertState]], None] | None = None,
+    diagnosed: DiagnosedAlerts | None = None,
 ) -> None:
     """Check the alerts every `every` seconds and tell the receivers, until cancelled; the first check is at once.
 
     Exports the thresholds of apps as they appear. `show` gets each list of states, for the web UI; it must not block.
+    `diagnosed` adds what the bad answers have in common.
     """
     apps: tuple[str, ...] | None = None
     async with anyio.create_task_group() as receivers:
@@ -168,6 +171,8 @@ async def run_alerts(
             if apps != (apps := engine.apps()):
                 export_thresholds(engine.policies, apps, runtime.metrics)
             states = engine.evaluate(runtime.clock.now())
+            if diagnosed is not None:
+                states = await diagnosed.annotated(states, receivers)
             for inbox in inboxes:
                 inbox.put(states)
             if show is not None:

@@ -15,9 +15,11 @@ from typing import Any
 import anyio
 
 from monitor import __version__, registry
+from monitor.alerts.diagnosed import DiagnosedAlerts, DiagnosisLine
 from monitor.alerts.engine import CHECK_INTERVAL, AlertEngine, run_alerts
 from monitor.alerts.incidents import IncidentTracker
 from monitor.alerts.policy import own_rules
+from monitor.alerts.state import AlertState
 from monitor.app import warm_start
 from monitor.app.digest import DigestSender
 from monitor.app.memory import MemoryWatch, keep_freed_memory
@@ -30,6 +32,9 @@ from monitor.errors import MonitorError
 from monitor.jobs import calibration
 from monitor.jobs.canary import load as load_canary
 from monitor.jobs.canary.run import Canary
+from monitor.jobs.diagnosis import DiagnosisRequest
+from monitor.jobs.diagnosis.process import Diagnoser
+from monitor.jobs.diagnosis.words import alert_line
 from monitor.jobs.incidents import IncidentKeeper
 from monitor.jobs.incidents.investigation import Investigation
 from monitor.jobs.trial.queue import TrialQueue
@@ -48,6 +53,8 @@ from monitor.web.mount import mount
 
 _SWITCH_INTERVAL = 0.001
 """Seconds after which a thread that reads something large lets the receivers go on. Python's default is 5 ms."""
+_LEAST_DIAGNOSED = 3600.0
+"""Seconds that a diagnosis looks back at least, times two: an alert may have a window of a minute."""
 _LAST_SENDING = 2.0  # seconds that sinks may take when stopping; they get the rest after the restart
 
 
@@ -80,16 +87,20 @@ async def run(
             made.evaluation.prepare(app)
         replay = await _replayed_results(config, parts, made.evaluation)
         trials, incidents = _trial_queue(config, parts), _incident_keeper(config, parts)
+        diagnoser = Diagnoser(config.storage.path / files.HISTORY, config.slices, clock)
         if config.ui.enabled:
-            mount(_page_context(config, parts, made, pipeline, trials=trials, incidents=incidents), config.ui)
+            shown = _page_context(
+                config, parts, made, pipeline, trials=trials, incidents=incidents, diagnoser=diagnoser
+            )
+            mount(shown, config.ui)
         running, runtime = parts.running, parts.running.runtime
         runtime.events.info(Event.STARTED, "starting", version=__version__)
         started(running)
         canary, engine = _canary(config, parts), _engine(config, parts, await _open_incidents(config, incidents))
+        diagnosed = DiagnosedAlerts(partial(_diagnose, diagnoser, config), runtime)
+        watched = partial(run_alerts, engine, config.notify, runtime, diagnosed=diagnosed)
         async with anyio.create_task_group() as beside:
-            beside.start_soon(
-                partial(run_alerts, engine, config.notify, runtime, every=alerts_every, show=running.show)
-            )
+            beside.start_soon(partial(watched, every=alerts_every, show=running.show))
             beside.start_soon(MemoryWatch(plan.limit, runtime).run)
             beside.start_soon(calibration.watch, config.storage.path, parts.versions, runtime)
             beside.start_soon(canary.run)
@@ -209,6 +220,16 @@ def _engine(config: Config, parts: Parts, incidents: IncidentTracker) -> AlertEn
     )
 
 
+async def _diagnose(diagnoser: Diagnoser, config: Config, state: AlertState) -> DiagnosisLine | None:
+    """Diagnose the rate of an alert, over the window that fired or for as long as it has, if that is longer."""
+    name = state.labels.get("defect_rule", "")
+    rule = next((one for one in own_rules(config.alerts).get(state.evaluator, ()) if one.name == name), None)
+    window = max(_LEAST_DIAGNOSED, state.window or 0.0, diagnoser.now() - state.since)
+    found = await diagnoser.diagnose(DiagnosisRequest(state.app, state.evaluator, window, rule=rule))
+    text = alert_line(found)
+    return DiagnosisLine(text, found.found.bad) if text else None
+
+
 def _page_context(
     config: Config,
     parts: Parts,
@@ -217,6 +238,7 @@ def _page_context(
     *,
     trials: TrialQueue | None,
     incidents: IncidentKeeper,
+    diagnoser: Diagnoser,
 ) -> PageContext:
     """Everything that the UI shows; without `trials` it offers none."""
     running = parts.running
@@ -244,6 +266,7 @@ def _page_context(
         keeps_texts=config.storage.texts == "all",
         incidents=incidents,
         trials=trials,
+        diagnose=diagnoser.diagnose,
     )
 
 

@@ -14,7 +14,14 @@ from monitor.cli import _options
 from monitor.cli._options import ConfigPath, Json
 from monitor.cli.console.output import clean, echo_json, echo_lines, exit_status_1
 from monitor.errors import MonitorError
-from monitor.operations.diagnose import ExampleAnswer, RateDiagnosis, as_object, diagnose_rate, diagnose_results
+from monitor.operations.diagnose import (
+    ExampleAnswer,
+    RateDiagnosis,
+    as_object,
+    diagnose_rate,
+    diagnose_results,
+    in_words,
+)
 from monitor.quantities import format_duration, parse_duration, percent
 from monitor.statistics.diagnosis import FACTORS_AT_MOST, LEAST_BAD_BEFORE, LOOKS
 from monitor.statistics.diagnosis.cases import Factor
@@ -26,7 +33,7 @@ from monitor.statistics.rates import Estimate
 def diagnose(
     *,
     app: Annotated[str, typer.Option("--app", help="The service.")],
-    evaluator: Annotated[str, typer.Option("--evaluator", "-e", help="The evaluator whose rate rose.")],
+    evaluator: Annotated[str, typer.Option("--evaluator", "-e", help="The evaluator with the risen rate.")],
     since: Annotated[
         str,
         typer.Option("--since", metavar="DURATION", help="The window of the alert. The search covers twice as much."),
@@ -80,6 +87,8 @@ def lines(one: RateDiagnosis) -> Iterator[str]:
     yield f"{subject} rose {_since(found.onset)}."
     yield f"Bad before: {_rate(found.rate_before)}. Since then: {_rate(found.rate_since)}."
     yield f"Since then {found.judged:,} answers were judged, {found.bad:,} of them bad."
+    for change in one.changes:
+        yield f"At {_time(change.at)} the service or the judge changed: {clean(change.text)}."
     for number, (factor, examples) in enumerate(zip(found.factors, one.examples, strict=True), start=1):
         yield ""
         yield from _factor_lines(number, factor, examples)
@@ -88,7 +97,7 @@ def lines(one: RateDiagnosis) -> Iterator[str]:
         yield f"Nothing stands out. {_visible(found)}"
     if found.switched:
         yield ""
-        yield f"Since then everything has: {', '.join(map(in_words, found.switched))}."
+        yield f"Since then everything has: {', '.join(map(_named, found.switched))}."
         yield "That may be the cause, or have come at the same time by chance."
     if one.unread:
         yield ""
@@ -96,7 +105,7 @@ def lines(one: RateDiagnosis) -> Iterator[str]:
 
 
 def _factor_lines(number: int, one: FoundFactor, examples: Sequence[ExampleAnswer]) -> Iterator[str]:
-    name = " and ".join(map(in_words, one.parts))
+    name = " and ".join(map(_named, one.parts))
     yield f"{number}. {'More of: ' if one.how == 'more' else ''}{name}"
     frequency = f"{percent(one.part_now)} of the answers have it, {percent(one.part_before)} before"
     yield f"   {frequency}; it was always bad." if one.how == "more" else f"   {frequency}."
@@ -109,17 +118,13 @@ def _factor_lines(number: int, one: FoundFactor, examples: Sequence[ExampleAnswe
     if one.onset is not None and one.how == "worse":
         yield f"   With it the rate rose {_since(one.onset)}."
     if one.likewise:
-        yield f"   Most of these bad answers also have: {', '.join(map(in_words, one.likewise[:FACTORS_AT_MOST]))}."
+        yield f"   Most of these bad answers also have: {', '.join(map(_named, one.likewise[:FACTORS_AT_MOST]))}."
     for example in examples:
         yield f"   Example: {clean(example.request_id)}, {_time(example.at)}, score {example.score:.3g}"
 
 
-def in_words(factor: Factor) -> str:
-    """Name a factor."""
-    value = clean(factor.value)
-    if factor.kind == "word":
-        return f'the word "{value}"'
-    return f"{factor.name} {value}" if factor.kind == "document" else f"{clean(factor.name)} = {value}"
+def _named(factor: Factor) -> str:
+    return clean(in_words(factor))
 
 
 def _visible(found: Diagnosis) -> str:

@@ -25,6 +25,7 @@ from monitor.jobs.diagnosis import (
     diagnose_answers,
     diagnose_history,
 )
+from monitor.jobs.diagnosis.words import in_words
 from monitor.model.external import ScoreSource
 from monitor.model.outcome import EvaluationResult, RateScope, Score
 from monitor.privacy.pseudonyms import UserKey
@@ -33,7 +34,7 @@ from monitor.storage.history.features import features_of
 from monitor.storage.history.reader import JudgedAnswer
 from monitor.storage.history.rows import from_json, load
 
-__all__ = ["ExampleAnswer", "RateDiagnosis", "as_object", "diagnose_rate", "diagnose_results"]
+__all__ = ["ExampleAnswer", "RateDiagnosis", "as_object", "diagnose_rate", "diagnose_results", "in_words"]
 
 _LONGEST_LINE: Final = 4 * 1024**2
 _REFUSALS: Final = "refusal_pattern"

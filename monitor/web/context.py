@@ -9,6 +9,7 @@ from monitor.alerts.policy import AlertPolicy, own_rules, policy_for
 from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.state import AlertState
 from monitor.jobs.backfill.store import Missed
+from monitor.jobs.diagnosis import DiagnosisRequest, RateDiagnosis
 from monitor.jobs.incidents import IncidentKeeper
 from monitor.jobs.trial.queue import TrialQueue
 from monitor.model.outcome import DefectRule
@@ -40,6 +41,7 @@ class PageContext:
         missed: evaluations that were skipped while a judge was paused, and that no backfill has requested yet.
         retention: how many seconds the history keeps results; `keeps_texts`: with question, context and answer.
         incidents: the incidents, and what people note on them.
+        diagnose: since when a rate is higher, and what its bad answers have in common; raises `MonitorError`.
         trials: runs an evaluator on one case; None where trials are switched off.
     """
 
@@ -60,6 +62,7 @@ class PageContext:
     explain_trace: Callable[[str, str], Awaitable[Explanation]]
     explain_evaluator: Callable[[str, float, str], Awaitable[Explanation]]
     missed: Callable[[], Sequence[Missed]]
+    diagnose: Callable[[DiagnosisRequest], Awaitable[RateDiagnosis]]
     retention: float
     keeps_texts: bool
     incidents: IncidentKeeper

@@ -105,6 +105,7 @@ def _environment() -> Environment:
         "number": texts.number,
         "duration": human_duration,
         "stamp": texts.stamp,
+        "moment": texts.moment,
     }
     made.globals |= {
         "states": STATES,
@@ -120,6 +121,7 @@ def _environment() -> Environment:
         "to_case": to_case,
         "to_answers": to_answers,
         "to_why": texts.to_why,
+        "to_diagnosis": texts.to_diagnosis,
         "fold": _FOLD,
     }
     return made

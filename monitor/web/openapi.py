@@ -11,6 +11,7 @@ from pydantic.json_schema import models_json_schema
 
 from monitor import __version__
 from monitor.web import queries
+from monitor.web.diagnosis import DiagnosisView
 from monitor.web.post_guard import TrialRequest
 from monitor.web.rate_views import AlertsView, Overview
 from monitor.web.trials import TrialView
@@ -22,6 +23,11 @@ _PATHS: Final[Mapping[str, tuple[str, type[BaseModel], tuple[str, ...]]]] = {
     "answers": ("Answers with their results, worst first.", AnswersView, queries.ANSWERS),
     "cases/{trace_id}": ("One answer with everything that is known about it.", CaseView, ()),
     "why": ("Why a trace, or an evaluator, has the scores it has, or none.", WhyView, queries.WHY),
+    "diagnosis": (
+        "Since when a rate is higher, and what its bad answers have in common.",
+        DiagnosisView,
+        queries.DIAGNOSIS,
+    ),
     "alerts": ("All alerts, firing ones first.", AlertsView, ()),
 }
 

@@ -9,6 +9,7 @@ from typing import Final, cast, get_args
 import anyio.lowlevel
 
 from monitor import __version__
+from monitor.alerts.catalogue import DIAGNOSIS
 from monitor.alerts.state import AlertState
 from monitor.web.context import PageContext
 from monitor.web.counters import CounterValues, Pair, TraceCounts, read_counters
@@ -99,6 +100,7 @@ def _alert_view(state: AlertState) -> AlertView:
         rate=found.rate if found else None,
         evaluated=found.judged if found else 0,
         runbook_url=state.annotations.get("runbook_url", ""),
+        diagnosis=state.annotations.get(DIAGNOSIS, ""),
     )
 
 

@@ -16,7 +16,7 @@ import anyio.to_thread
 from monitor.errors import MonitorError
 from monitor.quantities import human_duration
 from monitor.telemetry.site import WebResponse
-from monitor.web import cases, overview, queries, why
+from monitor.web import cases, diagnosis, overview, queries, why
 from monitor.web.context import PageContext
 from monitor.web.counters import external_evaluators
 from monitor.web.queries import BadQueryError
@@ -56,11 +56,13 @@ class Pages:
             "/answers": self._answers,
             "/alerts": self._alerts,
             "/why": self._why,
+            "/diagnosis": self._diagnosis,
             "/favicon.svg": self._icon,
             f"{_API}overview": self._overview_json,
             f"{_API}answers": self._answers_json,
             f"{_API}alerts": self._alerts_json,
             f"{_API}why": self._why_json,
+            f"{_API}diagnosis": self._diagnosis_json,
             f"{_API}openapi.json": self._openapi,
         }
         self._pages_by_id: Mapping[str, Callable[[str, str], _Response]] = {
@@ -220,6 +222,29 @@ class Pages:
 
     def _why_query(self, query: str) -> queries.WhyQuery:
         return queries.why(queries.read(query, queries.WHY), self._context.runtime.clock.now())
+
+    async def _diagnosis(self, query: str) -> WebResponse:
+        asked = self._diagnosis_query(query)
+        view = await diagnosis.diagnosis(self._context, asked) if asked.app and asked.evaluator else None
+        now = self._context.runtime.clock.now()
+        seen = {app for app, _ in self._context.windows.keys()}  # noqa: SIM118 - not a mapping
+        return await html_response(
+            "diagnosis",
+            now=now,
+            up="",
+            view=view,
+            asked=asked,
+            apps=sorted(seen.union({asked.app} - {""})),
+            evaluators=self._evaluators(),
+        )
+
+    async def _diagnosis_json(self, query: str) -> WebResponse:
+        return await json_response(await diagnosis.diagnosis(self._context, self._diagnosis_query(query)))
+
+    def _diagnosis_query(self, query: str) -> queries.DiagnosisQuery:
+        given = queries.read(query, queries.DIAGNOSIS)
+        rules = [rule.name for rule in self._context.alert_rules(given.get("evaluator", ""))]
+        return queries.diagnosis(given, self._context.runtime.clock.now(), rules)
 
     async def _openapi(self, query: str) -> WebResponse:
         from monitor.web.openapi import document  # noqa: PLC0415 - rarely requested

@@ -64,6 +64,7 @@ PARAMETERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
 
 WHY: Final = ("trace", "evaluator", "since", "app")
 OVERVIEW: Final = ("window", "app")
+DIAGNOSIS: Final = ("app", "evaluator", "since", "until", "defect_rule")
 ANSWERS: Final = ("app", "evaluator", "since", "until", "outcome", "level", "defect_rule", "limit")
 
 
@@ -94,6 +95,17 @@ class WhyQuery(NamedTuple):
     since: float
     since_text: str
     app: str
+
+
+class DiagnosisQuery(NamedTuple):
+    """The rate to diagnose, in `window` seconds up to `until` or now; names are empty where not given."""
+
+    app: str
+    evaluator: str
+    window: float
+    until: float | None
+    since_text: str
+    defect_rule: str
 
 
 def read(query: str, allowed: Collection[str]) -> dict[str, str]:
@@ -154,6 +166,18 @@ def why(given: Mapping[str, str], now: float) -> WhyQuery:
     if since >= now:
         raise BadQueryError(f"since: {since_text!r} is not in the past")
     return WhyQuery(given.get("trace", ""), given.get("evaluator", ""), since, since_text, given.get("app", ""))
+
+
+def diagnosis(given: Mapping[str, str], now: float, rules: Collection[str]) -> DiagnosisQuery:
+    """Return what to diagnose, at the wall-clock second `now`, by one of these rules. Raises `BadQueryError`."""
+    since_text = given.get("since", "6h")
+    since = _time("since", since_text, now)
+    until = _time("until", given["until"], now) if "until" in given else None
+    window = round((now if until is None else until) - since)
+    if window <= 0:
+        raise BadQueryError(f"since: {since_text!r} is not before {'until' if 'until' in given else 'now'}")
+    rule = _one_of("defect_rule", given["defect_rule"], rules) if "defect_rule" in given else ""
+    return DiagnosisQuery(given.get("app", ""), given.get("evaluator", ""), float(window), until, since_text, rule)
 
 
 def _one_of(name: str, value: str, allowed: Collection[str]) -> str:

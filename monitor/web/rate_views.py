@@ -99,6 +99,8 @@ class AlertView(ApiModel):
     rate: float | None
     evaluated: int
     runbook_url: str
+    diagnosis: str
+    """Since when the rate is too high, and what its bad answers have in common, in one line; empty if not known."""
 
 
 class RuleRateView(ApiModel):

@@ -69,6 +69,13 @@ def to_why(**query: str) -> str:
     return f"why?{urlencode({name: value for name, value in query.items() if value}, errors='replace')}"
 
 
+def to_diagnosis(app: str, evaluator: str, *, fired: float, window: float | None, defect_rule: str = "") -> str:
+    """Return the address of the diagnosis of an alert that fired at `fired`, relative to the root of the UI."""
+    since = stamp((fired - max(window or 0.0, 3600.0)) // 60 * 60)
+    query = {"app": app, "evaluator": evaluator, "defect_rule": defect_rule, "since": since}
+    return f"diagnosis?{urlencode({name: value for name, value in query.items() if value}, errors='replace')}"
+
+
 def percent(share: float | None) -> str:
     """Format a share like `quantities.percent`, without a line break; a dash for None."""
     return "\u2013" if share is None else quantities.percent(share).replace(" ", "\u00a0")
@@ -102,6 +109,11 @@ class Times:
     def _written(self, at: float, words: str) -> Markup:
         exact = stamp(at)
         return Markup('<time datetime="{}" title="{}">{}</time>').format(exact, exact, words)
+
+
+def moment(at: float) -> str:
+    """Format a time for people, in UTC: `2026-03-14 15:21`; a dash where it is out of range."""
+    return stamp(at).replace("T", "\u00a0")[:16]
 
 
 def stamp(at: float) -> str:

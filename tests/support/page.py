@@ -23,6 +23,7 @@ from monitor.alerts.state import AlertState
 from monitor.clock import ManualClock
 from monitor.config import Config
 from monitor.jobs.backfill.store import Missed
+from monitor.jobs.diagnosis.process import Diagnoser
 from monitor.jobs.incidents import IncidentKeeper
 from monitor.jobs.incidents.investigation import Investigation
 from monitor.model.case import Case, Document, Message, Request
@@ -161,6 +162,7 @@ class Site:
             explain_trace=diagnostics.live_trace,
             explain_evaluator=diagnostics.live_evaluator,
             missed=lambda: self.missed,
+            diagnose=Diagnoser(self.folder / "history.db", self.slices, self.clock).diagnose,
             retention=7 * 86400.0,
             keeps_texts=self.texts,
             incidents=self.keeper,

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import Field, ValidationError
 
+from monitor.alerts.catalogue import DIAGNOSIS
 from monitor.alerts.notify.apprise import Apprise
 from monitor.alerts.notify.delivery_state import DeliveryState, Notice
 from monitor.alerts.notify.receiver import HttpNotifier, Inbox, Notifier, ScheduledMessage, serve
@@ -34,6 +35,7 @@ __all__ = [
     "read_notifiers",
 ]
 
+_SAID: Final = ("description", DIAGNOSIS)
 _FORGETS_AFTER: Final = 4  # resend intervals: three may fail before Alertmanager ends an alert
 
 
@@ -50,7 +52,8 @@ class Log(Notifier):
                 state = notice.state
                 if notice.ended is None:
                     say = runtime.events.error if state.severity is Severity.CRITICAL else runtime.events.warning
-                    say(Event.ALERT_FIRING, state.annotations.get("description", ""), **dict(state.labels))
+                    said = " ".join(state.annotations[name] for name in _SAID if state.annotations.get(name))
+                    say(Event.ALERT_FIRING, said, **dict(state.labels))
                 else:
                     lasted = round(notice.ended - state.since)
                     message = f"{state.labels['alertname']} was resolved after {lasted} s"
@@ -64,8 +67,9 @@ class Webhook(HttpNotifier):
 
     `{"version": 1, "alerts": [{"status": "firing" | "resolved",
     "labels": {alertname, app, evaluator, severity, version, defect_rule},
-    "annotations": {summary, description, runbook_url, answers_url}, "startsAt", "endsAt": RFC 3339 or null,
-    "threshold", "rate", "lower", "upper", "evaluated", "defects", "window_seconds"}]}`. Rates are shares from 0 to 1;
+    "annotations": {summary, description, diagnosis, runbook_url, answers_url, diagnosis_url},
+    "startsAt", "endsAt": RFC 3339 or null, "threshold", "rate", "lower", "upper", "evaluated", "defects",
+    "window_seconds"}]}`. Rates are shares from 0 to 1;
     `lower` and `upper` are the one-sided limits at the z of the window that fired. For a regression, the threshold is
     the margin times the rate of the week before, and the limits are those of a 95 % interval. An alert that is not
     about an app or a rate has no such labels, and null in the other fields; `defect_rule` is there only where the alert

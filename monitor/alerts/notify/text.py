@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
-from monitor.alerts.catalogue import ANNOTATION
+from monitor.alerts.catalogue import ANNOTATION, DIAGNOSIS, DIAGNOSIS_URL
 from monitor.alerts.notify.delivery_state import Notice
 from monitor.quantities import human_duration
 
@@ -40,13 +40,14 @@ def status(notice: Notice) -> str:
 
 
 def description(notice: Notice, longest: int) -> str:
-    """Return what was found when the alert last fired, in at most `longest` characters."""
-    return plain(notice.state.annotations.get("description", ""), longest)
+    """Return what was found when the alert last fired, and its diagnosis, in at most `longest` characters."""
+    found = notice.state.annotations
+    return plain(" ".join(found[name] for name in ("description", DIAGNOSIS) if found.get(name)), longest)
 
 
 def links(notice: Notice) -> Iterator[tuple[str, str]]:
     """Yield the pages about the alert by name; each URL is one word without any markup."""
-    for name, key in (("Runbook", "runbook_url"), ("Answers", ANNOTATION)):
+    for name, key in (("Runbook", "runbook_url"), ("Answers", ANNOTATION), ("Diagnosis", DIAGNOSIS_URL)):
         url = notice.state.annotations.get(key, "")
         safe = url.isascii() and url.isprintable() and not set(url) & set(" <>|\"'`")
         if safe and len(url) <= _LONGEST_LINK and urlsplit(url).scheme in ("http", "https"):

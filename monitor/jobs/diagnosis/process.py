@@ -44,6 +44,10 @@ class Diagnoser:
         self._one = anyio.Lock()
         self._kept: dict[DiagnosisRequest, tuple[float, RateDiagnosis]] = {}
 
+    def now(self) -> float:
+        """Return now, in seconds since 1970."""
+        return self._clock.now()
+
     async def diagnose(self, request: DiagnosisRequest) -> RateDiagnosis:
         """Diagnose a rate, or return the diagnosis of it that is not older than a minute.
 

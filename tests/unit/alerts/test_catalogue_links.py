@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -44,6 +45,19 @@ def test_a_firing_alert_links_to_its_defects_since_a_window_before_it_began():
         "since": ["2023-11-14T21:13:00Z"],
         "outcome": ["defect"],
     }
+
+
+def test_a_firing_alert_on_a_rate_links_to_its_diagnosis_over_an_hour_at_least():
+    one = replace(state(app=HOSTILE, evaluator="groundedness", defect_rule="high"), window=10.0)
+    url = linked(one, PAGE).annotations["diagnosis_url"]
+    assert url.startswith(f"{PAGE}/diagnosis?")
+    assert parse_qs(urlsplit(url).query) == {
+        "app": [HOSTILE],
+        "evaluator": ["groundedness"],
+        "defect_rule": ["high"],
+        "since": ["2023-11-14T21:13:00Z"],
+    }
+    assert "diagnosis_url" not in linked(state("RagUnscoredHigh", app="a", evaluator="e"), PAGE).annotations
 
 
 def test_the_engine_links_what_fires_and_nothing_else(tmp_path):
@@ -88,7 +102,8 @@ def test_prometheus_fills_the_link_in_with_any_label(tmp_path):
     (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "g", "rules": [rule]}]}))
     labels = {"app": "a b&c", "evaluator": "groundedness"}
     url = f"{PAGE}/answers?app=a+b%26c&evaluator=groundedness&since=24h&outcome=defect"
-    expected = {"exp_labels": labels, "exp_annotations": {"answers_url": url}}
+    diagnosis = f"{PAGE}/diagnosis?app=a+b%26c&evaluator=groundedness&since=6h"
+    expected = {"exp_labels": labels, "exp_annotations": {"answers_url": url, "diagnosis_url": diagnosis}}
     series = [{"series": 'up{app="a b&c",evaluator="groundedness"}', "values": "0 0 0"}]
     asked = [{"eval_time": "2m", "alertname": "A", "exp_alerts": [expected]}]
     tests = {

@@ -239,7 +239,11 @@ async def test_every_parameter_of_the_description_is_taken(tmp_path):
                 value = schema.get("default", schema.get("enum", ["shop"])[0])
                 value = {"level": "supported", "until": "0s"}.get(parameter["name"], value)
                 needed = "evaluator=shop&" if path == "/why" and parameter["name"] in ("since", "app") else ""
-                if parameter["name"] == "defect_rule":
+                if path == "/diagnosis":
+                    pair = {"app": "shop", "evaluator": "groundedness"}
+                    needed = "".join(f"{name}={one}&" for name, one in pair.items() if name != parameter["name"])
+                    value = "mostly_ungrounded or lower" if parameter["name"] == "defect_rule" else value
+                elif parameter["name"] == "defect_rule":
                     needed, value = "evaluator=groundedness&", "mostly_ungrounded or lower"
                 found = await site.get(f"/api/v1{path}?{needed}{parameter['name']}={value}")
                 assert found.status == 200, (parameter["name"], found.body)

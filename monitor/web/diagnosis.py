@@ -1,0 +1,197 @@
+"""The diagnosis of a rate: since when it is higher, and what its bad answers have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from monitor.jobs.diagnosis import DiagnosisRequest, ExampleAnswer, RateDiagnosis
+from monitor.jobs.diagnosis.words import alert_line, in_words, share_of
+from monitor.statistics.diagnosis import LEAST_BAD_BEFORE, LOOKS
+from monitor.statistics.diagnosis.cases import Factor
+from monitor.statistics.diagnosis.onset import Onset
+from monitor.statistics.diagnosis.results import FoundFactor
+from monitor.statistics.rates import Estimate
+from monitor.web.context import PageContext
+from monitor.web.queries import BadQueryError, DiagnosisQuery
+from monitor.web.rate_views import ChangeView
+from monitor.web.views import ApiModel
+
+
+class OnsetView(ApiModel):
+    """When the rate rose: the best guess, and an interval that holds it 9 times in 10."""
+
+    at: float
+    earliest: float
+    latest: float
+
+
+class LimitedRateView(ApiModel):
+    """A rate with its 95 % limits."""
+
+    rate: float
+    lower: float
+    upper: float
+
+
+class RiseShareView(ApiModel):
+    """The share of the rise that a factor explains, with 90 % limits."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+class FactorNameView(ApiModel):
+    """Something that answers have."""
+
+    kind: str
+    """`slice`, `pair`, `document` or `word`."""
+    name: str
+    value: str
+    text: str
+    """Both in words, such as `prompt.version = v7`."""
+
+
+class ExampleAnswerView(ApiModel):
+    """A bad answer."""
+
+    request_id: str
+    at: float
+    score: float
+
+
+class FactorView(ApiModel):
+    """A factor that explains a part of the rise."""
+
+    factor: FactorNameView
+    parts: list[FactorNameView]
+    """The two slices of a pair; otherwise the factor itself."""
+    how: Literal["worse", "more"]
+    """`worse`: its answers are worse than others and than before. `more`: they were always bad, and there are more."""
+    share: RiseShareView
+    share_text: str
+    """The share in words; that of a word is a lower limit."""
+    inside: LimitedRateView | None
+    """The rate since the onset with it."""
+    outside: LimitedRateView | None
+    """The rate since the onset without it."""
+    before: float
+    """Its own rate before the onset."""
+    onset: OnsetView | None
+    """When its own rate rose."""
+    cases: int
+    bad: int
+    part_now: float
+    """The part of all answers that has it since the onset."""
+    part_before: float
+    likewise: list[FactorNameView]
+    """What most of the same bad answers have as well."""
+    examples: list[ExampleAnswerView]
+
+
+class DiagnosisView(ApiModel):
+    """Since when a rate is higher, and what its bad answers have in common."""
+
+    at: float
+    app: str
+    evaluator: str
+    defect_rule: str
+    """The name of the defect rule of an alert; empty for the evaluator's own."""
+    window_seconds: float
+    """The rise is looked for in twice this time."""
+    answers: int
+    """Judged answers that were read, with those of the week before."""
+    state: Literal["found", "nothing_stands_out", "no_rise", "too_few_before"]
+    line: str
+    """The diagnosis in one line, as alerts have it; empty where there is none."""
+    onset: OnsetView | None
+    changes: list[ChangeView]
+    """Changes of the service or the judge in the searched time, oldest first."""
+    judged: int
+    """Judged answers since the onset."""
+    bad: int
+    rate_before: LimitedRateView | None
+    rate_since: LimitedRateView | None
+    factors: list[FactorView]
+    """At most three; what explains most comes first."""
+    switched: list[FactorNameView]
+    """What nearly all answers have had since the onset and hardly any before: never called a cause."""
+    visible: float | None
+    """The smallest share of the rise at which a cause would have been found 4 times in 5; null where none would."""
+    needed_before: int
+    """Bad answers before the rise without which there is no diagnosis."""
+    next_look: int | None
+    """The number of bad answers at which to look again; null where more hardly help."""
+
+
+async def diagnosis(context: PageContext, query: DiagnosisQuery) -> DiagnosisView:
+    """Diagnose a rate.
+
+    Raises:
+        BadQueryError: the query does not name an app and an evaluator.
+        MonitorError: the history cannot be read.
+    """
+    if not (query.app and query.evaluator):
+        raise BadQueryError("app and evaluator: both are required")
+    rule = next((one for one in context.alert_rules(query.evaluator) if one.name == query.defect_rule), None)
+    request = DiagnosisRequest(query.app, query.evaluator, query.window, query.until, rule)
+    return _view(await context.diagnose(request), query)
+
+
+def _view(one: RateDiagnosis, query: DiagnosisQuery) -> DiagnosisView:
+    found = one.found
+    return DiagnosisView(
+        at=one.until,
+        app=one.app,
+        evaluator=one.evaluator,
+        defect_rule=query.defect_rule,
+        window_seconds=one.window,
+        answers=one.answers,
+        state=found.state,
+        line=alert_line(one),
+        onset=_onset(found.onset),
+        changes=[ChangeView(at=change.at, text=change.text) for change in one.changes],
+        judged=found.judged,
+        bad=found.bad,
+        rate_before=_rate(found.rate_before),
+        rate_since=_rate(found.rate_since),
+        factors=[_factor(*pair) for pair in zip(found.factors, one.examples, strict=True)],
+        switched=[_named(factor) for factor in found.switched],
+        visible=found.visible,
+        needed_before=LEAST_BAD_BEFORE,
+        next_look=next((look for look in LOOKS if look > found.bad), None),
+    )
+
+
+def _factor(one: FoundFactor, examples: Sequence[ExampleAnswer]) -> FactorView:
+    share = one.share
+    return FactorView(
+        factor=_named(one.factor),
+        parts=[_named(part) for part in one.parts],
+        how=one.how,
+        share=RiseShareView(value=share.value, lower=share.lower, upper=share.upper),
+        share_text=share_of(one),
+        inside=_rate(one.inside),
+        outside=_rate(one.outside),
+        before=one.before,
+        onset=_onset(one.onset),
+        cases=one.cases,
+        bad=one.bad,
+        part_now=one.part_now,
+        part_before=one.part_before,
+        likewise=[_named(factor) for factor in one.likewise[:3]],
+        examples=[ExampleAnswerView(request_id=each.request_id, at=each.at, score=each.score) for each in examples],
+    )
+
+
+def _named(factor: Factor) -> FactorNameView:
+    return FactorNameView(kind=factor.kind, name=factor.name, value=factor.value, text=in_words(factor))
+
+
+def _onset(one: Onset | None) -> OnsetView | None:
+    return None if one is None else OnsetView(at=one.at, earliest=one.earliest, latest=one.latest)
+
+
+def _rate(one: Estimate | None) -> LimitedRateView | None:
+    return None if one is None else LimitedRateView(rate=one.rate, lower=one.lower, upper=one.upper)
