@@ -31,7 +31,9 @@ _CANNOT_EN = (
     r"|won't|will not|would not|wouldn't)"
 )
 
+# Languages with spaces first, in one group: that a word begins is then looked at once for all of these, not for each.
 UNKNOWN = re.compile(
+    "(?:"
     rf"\b(?:i|we) {_NOT_EN} (?:\w+ )?know\b"
     rf"|\b(?:i|we) (?:\w+ )?{_NOT_EN} (?:\w+ )?have [^.]{{0,50}}?\b{_KNOWLEDGE_EN}\b"
     rf"|\b(?:i|we) ?{_CANNOT_EN} (?:\w+ )?(?:find|locate|determine|say|tell|confirm|verify|answer|identify|see)\b"
@@ -69,16 +71,6 @@ UNKNOWN = re.compile(
     r"|\bя не (?:знаю|нашел|нашёл|нашла|располагаю|имею|уверен)|\b(?:нет|недостаточно) (?:\w+ )?(?:информации|данных"
     "|сведений)"
     r"|\b(?:документ|текст|контекст|источник)\w* (?:\w+ ){0,3}?не (?:содерж|указ|упомин|предостав)"
-    # Chinese
-    "|我(?:并)?不(?:知道|清楚|确定|確定)|(?:没有|沒有|未)(?:提供|提及|包含|说明|提到|找到)?[^。]{0,12}(?:信息|资料"
-    "|資訊|資料|内容|答案)"
-    r"|(?:文档|文件|上下文|资料|資料|文本)[^。]{0,15}(?:没有|并未|未|沒有)(?:提供|提及|包含|说明|提到)"
-    # Japanese
-    "|(?:分|わ)かりません|存じません|(?:情報|記載|記述|回答)[がはも](?:ありません|見つかりません|含まれて"
-    "|されていません|ございません)|見つかりませんでした"
-    # Korean
-    "|모르겠|모릅니다|알 수 (?:없|가 없)|정보[가는를도] (?:없|찾을 수 없|포함)|(?:찾을|확인할) 수 없|언급(?:되어|돼"
-    "|하고) 있지 않"
     # Dutch
     r"|\b(?:ik|we|wij) (?:weet|weten) (?:\w+ ){0,3}?niet\b|\bweet ik (?:\w+ ){0,2}?niet\b"
     r"|\b(?:geen|onvoldoende) (?:\w+ )?(?:informatie|gegevens|antwoord) (?:\w+ ){0,3}?(?:over|gevonden|beschikbaar"
@@ -109,8 +101,6 @@ UNKNOWN = re.compile(
     # Hebrew
     r"|\b(?:אני|אנחנו) לא (?:יודע|בטוח|מוצא)|\bאין (?:לי |לנו |במסמכים )?(?:\w+ )?(?:מידע|נתונים|תשובה)\b|\bלא מצאתי\b"
     r"|\b(?:המסמכים|המסמך|הטקסט|ההקשר|המקורות) (?:\w+ ){0,2}?(?:לא|אינם|אינו) (?:מכיל|כולל|מזכיר|מציי)"
-    # Hindi
-    "|मुझे (?:नहीं पता|पता नहीं)|मैं नहीं जानत|(?:जानकारी|उत्तर|जवाब)[^।]{0,30}?(?:नहीं (?:है|मिल|दी)|उपलब्ध नहीं)"
     # Vietnamese
     r"|\b(?:toi|chung toi|minh) (?:\w+ )?khong (?:biết|ro|chắc|tim thấy|co (?:\w+ ){0,2}?thong tin)"
     r"|\bkhong (?:co|tim thấy) (?:\w+ ){0,2}?thong tin\b"
@@ -119,9 +109,23 @@ UNKNOWN = re.compile(
     r"|\b(?:saya|kami) (?:tidak|belum) (?:tahu|mengetahui|yakin|menemukan|memiliki (?:\w+ )?(?:informasi|data))"
     r"|\btidak (?:ada|terdapat|tersedia|cukup) (?:\w+ )?(?:informasi|data|jawaban)\b"
     r"|\b(?:dokumen|teks|konteks|sumber) (?:\w+ ){0,3}?tidak (?:memuat|menyebut|mengandung|berisi|memberi)"
+    ")"
+    # Chinese
+    "|我(?:并)?不(?:知道|清楚|确定|確定)|(?:没有|沒有|未)(?:提供|提及|包含|说明|提到|找到)?[^。]{0,12}(?:信息|资料"
+    "|資訊|資料|内容|答案)"
+    r"|(?:文档|文件|上下文|资料|資料|文本)[^。]{0,15}(?:没有|并未|未|沒有)(?:提供|提及|包含|说明|提到)"
+    # Japanese
+    "|(?:分|わ)かりません|存じません|(?:情報|記載|記述|回答)[がはも](?:ありません|見つかりません|含まれて"
+    "|されていません|ございません)|見つかりませんでした"
+    # Korean
+    "|모르겠|모릅니다|알 수 (?:없|가 없)|정보[가는를도] (?:없|찾을 수 없|포함)|(?:찾을|확인할) 수 없|언급(?:되어|돼"
+    "|하고) 있지 않"
+    # Hindi
+    "|मुझे (?:नहीं पता|पता नहीं)|मैं नहीं जानत|(?:जानकारी|उत्तर|जवाब)[^।]{0,30}?(?:नहीं (?:है|मिल|दी)|उपलब्ध नहीं)"
 )
 
 DECLINED = re.compile(
+    "(?:"
     rf"\b(?:i|we) ?{_CANNOT_EN} (?:\w+ ){{0,2}}?(?:help|assist|provide|support|fulfill?|comply|discuss|share|give"
     rf"|create"
     "|generate|write|engage|continue|respond|do that|process|complete|offer|disclose|recommend|advise|participate"
@@ -159,12 +163,6 @@ DECLINED = re.compile(
     # Russian
     r"|\b(?:я )?не (?:могу|можем|смогу|имею права) (?:\w+ ){0,3}?(?:помо|ответ|предостав|дать|обсужд|выполн|сказ"
     "|подел|найти)"
-    # Chinese, Japanese, Korean
-    "|(?:我|我们|我們)?(?:无法|不能|無法|不便)(?:为您|为你|為您|向您)?[^。]{0,10}(?:回答|提供|帮|协助|幫|協助|讨论"
-    "|討論|满足|分享)"
-    "|(?:お答え|回答|お手伝い|提供|対応|お役に立つこと)[をがは]?(?:することは?)?(?:できません|いたしかねます"
-    "|できかねます|しかねます)|答えられません"
-    r"|(?:답변|도와|도움|제공|응답|대답)[^.]{0,12}?(?:수 없|드릴 수|어렵|못)"
     # Dutch
     r"|\b(?:kan|mag|wil|zal) (?:ik|wij|we) (?:\w+ ){0,6}?(?:niet|geen)\b"
     r"|\b(?:ik|wij|we) (?:kan|kunnen|mag|mogen|wil|zal) (?:\w+ ){0,8}?(?:niet|geen\w*) (?:\w+ ){0,4}?(?:help|beantwoord"
@@ -181,14 +179,22 @@ DECLINED = re.compile(
     # Arabic, Hebrew
     r"|\bلا (?:أستطيع|يمكنني|يمكننا|نستطيع) (?:\w+ ){0,3}?(?:مساعد|المساعدة|الإجابة|تقديم|الرد|إعطاء)"
     r"|\b(?:לא|איני|אינני) (?:יכול|יכולה|יכולים|אוכל) (?:\w+ ){0,2}?(?:לעזור|לענות|לסייע|לספק|לתת)"
-    # Hindi
-    "|(?:मदद|सहायता|उत्तर|जवाब)[^।]{0,20}?(?:नहीं कर|नहीं दे|असमर्थ)"
     # Vietnamese, Indonesian
     r"|\b(?:toi|chung toi|minh) (?:\w+ )?khong thể (?:\w+ ){0,3}?(?:giup|trả lời|cung cấp|hỗ trợ)"
     r"|\b(?:saya|kami) tidak (?:dapat|bisa|boleh) (?:\w+ ){0,3}?(?:membantu|menjawab|memberi|menyedia)"
+    ")"
+    # Chinese, Japanese, Korean
+    "|(?:我|我们|我們)?(?:无法|不能|無法|不便)(?:为您|为你|為您|向您)?[^。]{0,10}(?:回答|提供|帮|协助|幫|協助|讨论"
+    "|討論|满足|分享)"
+    "|(?:お答え|回答|お手伝い|提供|対応|お役に立つこと)[をがは]?(?:することは?)?(?:できません|いたしかねます"
+    "|できかねます|しかねます)|答えられません"
+    r"|(?:답변|도와|도움|제공|응답|대답)[^.]{0,12}?(?:수 없|드릴 수|어렵|못)"
+    # Hindi
+    "|(?:मदद|सहायता|उत्तर|जवाब)[^।]{0,20}?(?:नहीं कर|नहीं दे|असमर्थ)"
 )
 
 BESIDE = re.compile(
+    "(?:"
     "^(?:i(?: am|'m) (?:very |so |really )?)?(?:sorry|apologi[sz]e|i apologi[sz]e|my apologies|unfortunately"
     r"|i understand|thank)\b.{0,40}$"
     r"|^(?:es )?tut mir (?:sehr )?leid\W*$|^(?:je suis )?desole\w?\W*$|^lo siento(?: mucho)?\W*$|^mi dispiace\W*$"
@@ -197,12 +203,6 @@ BESIDE = re.compile(
     r"|ございません)|すみません)\W*$|^죄송합니다\W*$"
     "|^(?:but )?(?:please )?(?:contact|consult|provide more|refer to|check|try|rephrase|reach out|ask (?:me|another)"
     r"|visit)\b"
-    r"|\b(?:recommend|suggest|best to|advise) (?:\w+ )?(?:consult|contact|check|reach|visit|refer|speak|seek)"
-    r"|\bfeel free\b|\blet me know\b|\bis there (?:anything|something)\b|\b(?:can|may) i (?:help|assist)\b"
-    r"|\bwould you like\b|\bhappy to help\b"
-    r"|\bif you (?:have|need|would|could|can|provide|want|'d)\b.{0,80}\b(?:question|help|else|information|context"
-    "|details|topic|clarif|assist)"
-    r"|\bcould you (?:please )?(?:provide|clarify|rephrase|share|tell)"
     r"|^(?:bitte|veuillez|n'hesitez|por favor|per favore|пожалуйста|请|請|如果|もし|ほか|他の|다른|궁금)"
     r"|^(?:het )?spijt me(?: zeer)?\W*$|^(?:niestety|przykro mi|przepraszam)\W*$|^(?:tyvarr|jag ar ledsen|beklager"
     r"|desværre"
@@ -213,6 +213,13 @@ BESIDE = re.compile(
     r"|^(?:neem contact op|prosze |var god|kontakta|kontakt |lutfen|будь ласка|зверніться|يرجى|כדאי לפנות|אנא|कृपया"
     r"|vui long"
     r"|silakan|harap)"
+    r")|(?:\b(?:recommend|suggest|best to|advise) (?:\w+ )?(?:consult|contact|check|reach|visit|refer|speak|seek)"
+    r"|\bfeel free\b|\blet me know\b|\bis there (?:anything|something)\b|\b(?:can|may) i (?:help|assist)\b"
+    r"|\bwould you like\b|\bhappy to help\b"
+    r"|\bif you (?:have|need|would|could|can|provide|want|'d)\b.{0,80}\b(?:question|help|else|information|context"
+    "|details|topic|clarif|assist)"
+    r"|\bcould you (?:please )?(?:provide|clarify|rephrase|share|tell)"
+    ")"
 )
 
 _border = re.compile(
