@@ -17,8 +17,9 @@ _WORDS_OF_LATIN_1: Final = bytes(code if chr(code).isalnum() or chr(code) == "_"
 
 _TYPOGRAPHIC: Final = "\u2018\u2019\u201c\u201d\u201e\u2013\u2014\u2026\u2022"  # in texts with letters of Latin-1 alone
 
+_SHORT: Final = 4_096
 _MEMORABLE: Final = 16_384
-"""Characters of a text up to which its folded form is remembered."""
+"""Characters of a text up to which its folded form is remembered; of short ones many are."""
 
 _LONGEST_WORD: Final = 64
 _MOST_WORDS: Final = 8_192
@@ -154,7 +155,9 @@ def holding(whole: str) -> Callable[[str], bool]:
 
 def folded(text: str) -> str:
     """Reduce a text to its words, so that quotes, JSON escapes and white space make no difference."""
-    return _remembered(text) if len(text) <= _MEMORABLE else _folded(text)
+    if len(text) <= _SHORT:
+        return _short(text)
+    return _long(text) if len(text) <= _MEMORABLE else _folded(text)
 
 
 def _folded(text: str) -> str:
@@ -183,8 +186,8 @@ class _Words(dict[str, str]):
 
 
 _words_of = _Words()
-_remembered = lru_cache(maxsize=64)(_folded)
-"""The spans of a trace repeat the same documents, prompt and answer: each is folded once."""
+_short, _long = lru_cache(maxsize=512)(_folded), lru_cache(maxsize=64)(_folded)
+"""The spans of a trace repeat the same documents, prompt and answer, and later traces its documents: folded once."""
 
 
 def _position(wanted: str, text: str) -> int:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from monitor.errors import TooLarge
 from monitor.extraction import rows
 from monitor.extraction.settings import ExtractionSettings
 from monitor.model.ack import Ack
-from monitor.model.case import TraceReading
+from monitor.model.case import TraceReading, changed
 from monitor.model.request_log import RequestRecord
 from monitor.model.row import Row
 from monitor.model.span import EncodedGroup, Signal
@@ -124,7 +124,7 @@ class WholeTrace(Complete):
     def record(self, closed_at: float) -> RequestRecord:
         """See `Complete`."""
         spans = sum(part.signal == "traces" for part in self.trace.parts)
-        return replace(
+        return changed(
             Complete.record(self, closed_at),
             closed=self.trace.closed.value,
             spans=spans,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -95,6 +95,8 @@ class ExtractionMetrics:
 
 _DELIVERING = 256  # cases with local results that may be on their way to the history, before reading waits for these
 
+_SIDE_BY_SIDE: Final = nullcontext[None]()
+
 _NO_REQUESTS = {
     ReadingStatus.NO_REQUEST: TraceOutcome.NO_REQUEST,
     ReadingStatus.INCOMPLETE: TraceOutcome.INCOMPLETE,
@@ -141,7 +143,7 @@ class Readers:
         self._runtime = runtime
         self._tracer = runtime.tracer
         self._readings = ExtractionMetrics(runtime.metrics)
-        self._delivering = anyio.Semaphore(_DELIVERING)
+        self._delivering = anyio.Semaphore(_DELIVERING, fast_acquire=True)
 
     async def run(self) -> None:
         """Read traces and rows one after the other until cancelled; their evaluations run in parallel."""
@@ -230,11 +232,9 @@ class Readers:
         judging.start_soon(self._judge, one, found.case, found.results, chosen)
         return None
 
-    @asynccontextmanager
-    async def _careful(self) -> AsyncIterator[None]:
+    def _careful(self) -> AbstractAsyncContextManager[None]:
         """While there are suspects, have requests read one at a time: only one of them can end the next process."""
-        async with self._alone if self._guard is not None and self._guard.suspects else nullcontext():
-            yield
+        return self._alone if self._guard is not None and self._guard.suspects else _SIDE_BY_SIDE
 
     def _noted(self, complete: Complete) -> Noted:
         """Count it against the request if the process ends while it is read: strangers' texts are taken apart there."""

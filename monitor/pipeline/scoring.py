@@ -97,7 +97,7 @@ class Scorer:
         self._slices = tuple(slices)
         self._scope = scope
         nothing = Case(request_id="")
-        self._left = nothing, nothing
+        self._left: tuple[Case, tuple[Case, str, str, str]] = nothing, (nothing, "", "", "")
 
     async def score(
         self,
@@ -174,15 +174,12 @@ class Scorer:
         version = self.versions[evaluator.name]
         scored = outcome if isinstance(outcome, Score) else None
         scope = how.scope or self._scope or rate_scope(case, now, self.late_after)
+        leaving, prompt, index, service = self._leaving(case)
         generation = ServiceVersion(
-            evaluator=version,
-            judge=spending.model,
-            prompt=facts.value(case, "prompt.version"),
-            index=facts.value(case, "index.version"),
-            service=facts.value(case, "service.version"),
+            evaluator=version, judge=spending.model, prompt=prompt, index=index, service=service
         )
         return EvaluationResult(
-            case=self._leaving(case),
+            case=leaving,
             evaluator=evaluator.name,
             version=version,
             outcome=outcome,
@@ -197,10 +194,15 @@ class Scorer:
             selection=Selection(how.probability, how.target, how.inputs, how.shift),
         )
 
-    def _leaving(self, case: Case) -> Case:
-        """Return the case as it leaves the monitor. Its evaluations mostly end one right after the other."""
+    def _leaving(self, case: Case) -> tuple[Case, str, str, str]:
+        """Return the case as it leaves the monitor, and the versions of its prompt, index and service.
+
+        Its evaluations mostly end one right after the other.
+        """
         if self._left[0] is not case:
-            self._left = case, changed(case, attributes=facts.allowed(case, self._slices))
+            leaving = changed(case, attributes=facts.allowed(case, self._slices))
+            prompt, index, service = (facts.value(case, f"{part}.version") for part in ("prompt", "index", "service"))
+            self._left = case, (leaving, prompt, index, service)
         return self._left[1]
 
     def result_id(self, one: ConfiguredEvaluator, case: Case) -> str:

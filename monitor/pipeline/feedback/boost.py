@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from monitor.clock import Clock
 from monitor.errors import MonitorError
 from monitor.extraction import slices as facts
-from monitor.model.case import RESPONSE_ID, Case, Request, Traffic
+from monitor.model.case import RESPONSE_ID, Case, Request, Traffic, changed
 from monitor.model.external import ExternalScore, ScoreSource, is_vote
 from monitor.model.outcome import EvaluationResult, Score
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
@@ -115,7 +115,7 @@ class RecentCases:
         One that would take more than a 64th of the memory is not remembered.
         """
         self._remove(case.request_id)
-        bare = without_texts(replace(case, attributes=attributes))
+        bare = changed(without_texts(case), attributes=attributes)
         several = case.request_id != case.trace_id
         spans = tuple(f"{case.trace_id} {span_id}" for span_id in {case.span_id, ""}) if several else ()
         size = _CASE + _bytes_of(bare) + 2 * _text_bytes(response_id, *spans)
@@ -213,7 +213,7 @@ class Unchosen:
 
 def without_texts(case: Case) -> Case:
     """Return `case` without its texts."""
-    return replace(
+    return changed(
         case,
         request=Request(),
         retrieved_context=(),

@@ -35,6 +35,7 @@ _FIRST_TO_GO: Final = "500"
 _MORE_MEMORY: Final = 256 * 1024 * 1024
 _LOOK_EVERY: Final = 64  # requests; and after each large one
 _LARGE: Final = 1024 * 1024
+_BUFFER: Final = 128 * 1024  # bytes: several requests, as most are, in one read
 
 
 class Assignment(NamedTuple):
@@ -64,7 +65,7 @@ def _next(pipe: BinaryIO) -> bytes | None:
 
 def _pipe() -> tuple[BinaryIO, BinaryIO]:
     """Return both ends of the pipe. What a plug-in reads or prints is no part of it."""
-    taken, given = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb", buffering=0)
+    taken, given = os.fdopen(os.dup(0), "rb", buffering=_BUFFER), os.fdopen(os.dup(1), "wb", buffering=0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)

@@ -89,7 +89,7 @@ class RecentIds(_Recent):
 
     def __contains__(self, key: bytes | str) -> bool:
         hashed = _hashed(key)
-        return self._new.find(hashed) >= 0 or self._old.find(hashed) >= 0
+        return self._new.find(hashed) >= 0 or (self._old.used > 0 and self._old.find(hashed) >= 0)
 
     def first(self, key: bytes | str) -> bool:
         """Say whether this is the first sight of `key`; from now on it is not."""
@@ -119,7 +119,7 @@ class RecentPairs(_Recent):
         """Return the numbers of `key`; None where they are not kept."""
         hashed = _hashed(key)
         for generation in (self._new, self._old):
-            if (place := generation.find(hashed)) >= 0:
+            if generation.used and (place := generation.find(hashed)) >= 0:
                 return generation.numbers[2 * place], generation.numbers[2 * place + 1]
         return None
 
