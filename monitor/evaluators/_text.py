@@ -92,7 +92,7 @@ def words(text: str) -> list[Word]:
                     continue
                 key, start, end, first, later = shown
                 content, marked = later if opened else first
-                found.append(Word(key, at + start, at + end, content, marked, sentence))
+                found.append(tuple.__new__(Word, (key, at + start, at + end, content, marked, sentence)))
                 opened = True
             at += len(piece)
         sentence, opened = sentence + opened, False

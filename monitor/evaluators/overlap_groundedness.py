@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import chain, pairwise
 from typing import ClassVar, NamedTuple
@@ -130,42 +130,41 @@ class _Measured(NamedTuple):
 
 
 def _measure(content: Sequence[Word], context: Sequence[Sequence[str]]) -> _Measured:
-    asked = {word.key for word in content}
+    keys = [word.key for word in content]
+    asked = set(keys)
     # A word in very many sentences says little about any one of them. Without a bound, the cost would grow with the
     # product of both texts.
     at_most = max(8, _COVERAGE_STEPS // len(content))
-    postings: dict[str, list[int]] = defaultdict(list)
+    postings: dict[str, list[int]] = {}
     in_order: list[str] = []
     neighbours: set[tuple[str, str]] = set()
     for number, sentence in enumerate(context):
         held = list(filter(asked.__contains__, sentence))
-        if not held:
-            continue
         in_order += held
         if len(held) > 1:
             neighbours.update(pairwise(held))
         for key in held:
-            places = postings[key]
-            if len(places) < at_most and (not places or places[-1] != number):
+            places = postings.get(key)
+            if places is None:
+                postings[key] = [number]
+            elif places[-1] != number and len(places) < at_most:
                 places.append(number)
     known = frozenset(postings)
     of_sentence: dict[int, list[str]] = defaultdict(list)
     for word in content:
         of_sentence[word.sentence].append(word.key)
-    shares = [_best_share(keys, postings) for keys in of_sentence.values()]
-    pairs = [(one.key, other.key) for one, other in pairwise(content) if one.sentence == other.sentence]
-    marked = [word for word in content if word.marked]
+    shares = [_best_share(said, postings) for said in of_sentence.values()]
+    pairs = [pair for said in of_sentence.values() for pair in pairwise(said)]
+    marked = [word.key for word in content if word.marked]
     return _Measured(
         known=known,
-        supported=sum(word.key in known for word in content),
+        supported=sum(map(known.__contains__, keys)),
         content=len(content),
-        in_order=common_subsequence(
-            [word.key for word in content[:_SUBSEQUENCE_WORDS]], in_order[:_SUBSEQUENCE_MATCHES]
-        ),
+        in_order=common_subsequence(keys[:_SUBSEQUENCE_WORDS], in_order[:_SUBSEQUENCE_MATCHES]),
         coverage=sum(shares) / len(shares),
         worst_coverage=min(shares),
-        pairs=sum(pair in neighbours for pair in pairs) / len(pairs) if pairs else 1.0,
-        marked_supported=sum(word.key in known for word in marked),
+        pairs=sum(map(neighbours.__contains__, pairs)) / len(pairs) if pairs else 1.0,
+        marked_supported=sum(map(known.__contains__, marked)),
         marked=len(marked),
     )
 
@@ -210,10 +209,7 @@ def _uses(
 
 def _best_share(keys: Sequence[str], postings: dict[str, list[int]]) -> float:
     """Return the largest share of `keys` that is in one sentence of the context."""
-    held: dict[int, int] = defaultdict(int)
-    for key in keys:
-        for sentence in postings.get(key, ()):
-            held[sentence] += 1
+    held = Counter(chain.from_iterable(postings[key] for key in keys if key in postings))
     return max(held.values(), default=0) / len(keys)
 
 
