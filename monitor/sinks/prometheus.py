@@ -32,7 +32,7 @@ _Gate = Gate | Callable[[str | None], None]
 _TEXT = "text/plain; charset=utf-8"
 _OPENMETRICS = "application/openmetrics-text"
 _NOT_FOUND = 404
-_LARGEST_BODY = 16 * 1024
+_LARGEST_BODY = 64 * 1024  # a note of 4,000 characters in a form takes up to 48,000 bytes
 _BASIC = 'Basic realm="rag-monitor", charset="UTF-8"'
 
 

@@ -15,7 +15,8 @@ from monitor.web.settings import UiSettings
 if TYPE_CHECKING:
     from monitor.web.pages import Pages
 
-POST_PATHS: Final = frozenset({"/try", "/api/v1/try"})
+TRIAL_PATHS: Final = frozenset({"/try", "/api/v1/try"})
+NOTE_PATHS: Final = frozenset({"/note", "/api/v1/notes"})
 
 
 def mount(context: PageContext, settings: UiSettings) -> None:
@@ -42,5 +43,4 @@ def mount(context: PageContext, settings: UiSettings) -> None:
         return await (await pages()).post(path, headers, body)
 
     context.runtime.site.mount(get, names=settings.names)
-    if context.trials is not None:
-        context.runtime.site.mount_post(post, POST_PATHS)
+    context.runtime.site.mount_post(post, NOTE_PATHS if context.trials is None else NOTE_PATHS | TRIAL_PATHS)

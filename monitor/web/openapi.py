@@ -12,7 +12,8 @@ from pydantic.json_schema import models_json_schema
 from monitor import __version__
 from monitor.web import queries
 from monitor.web.diagnosis import DiagnosisView
-from monitor.web.post_guard import TrialRequest
+from monitor.web.incidents import IncidentReportView, IncidentsView
+from monitor.web.post_guard import NoteRequest, TrialRequest
 from monitor.web.rate_views import AlertsView, Overview
 from monitor.web.trials import TrialView
 from monitor.web.views import AnswersView, CaseView, ErrorView
@@ -29,6 +30,8 @@ _PATHS: Final[Mapping[str, tuple[str, type[BaseModel], tuple[str, ...]]]] = {
         queries.DIAGNOSIS,
     ),
     "alerts": ("All alerts, firing ones first.", AlertsView, ()),
+    "incidents": ("The newest incidents, newest first.", IncidentsView, ()),
+    "incidents/{id}": ("One incident with all that is kept of it.", IncidentReportView, ()),
 }
 
 
@@ -40,7 +43,7 @@ def document() -> bytes:
 def described() -> dict[str, Any]:
     """Return the description."""
     shown = [*(view for _, view, _ in _PATHS.values()), TrialView, ErrorView]
-    models = [*((view, "serialization") for view in shown), (TrialRequest, "validation")]
+    models = [*((view, "serialization") for view in shown), (TrialRequest, "validation"), (NoteRequest, "validation")]
     _, schema = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type] # literals
     return {
         "openapi": "3.1.0",
@@ -54,6 +57,7 @@ def described() -> dict[str, Any]:
         "paths": {
             **{f"/{path}": {"get": _operation(path, *about)} for path, about in _PATHS.items()},
             "/try": {"post": _trial()},
+            "/notes": {"post": _note()},
         },
         "components": {"schemas": schema["$defs"]},
     }
@@ -66,6 +70,10 @@ def _operation(path: str, summary: str, view: type[BaseModel], parameters: Itera
         given.append(
             {"name": "trace_id", "in": "path", "required": True, "schema": {"type": "string"}, "description": about}
         )
+    if "{id}" in path:
+        given.append(
+            {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}, "description": "Its id."}
+        )
     responses = {
         "200": _response("The requested view.", view),
         "400": _response("A parameter is wrong; `error` names it, its value and what is allowed.", ErrorView),
@@ -73,7 +81,9 @@ def _operation(path: str, summary: str, view: type[BaseModel], parameters: Itera
     }
     if "{trace_id}" in path:
         responses["404"] = _response("No result of this trace is stored.", ErrorView)
-    name = path.split("/", maxsplit=1)[0]
+    if "{id}" in path:
+        responses["404"] = _response("There is no incident with this id.", ErrorView)
+    name = path.split("/", maxsplit=1)[0] if "{id}" not in path else "incident"
     return {"operationId": name, "summary": summary, "parameters": given, "responses": responses}
 
 
@@ -95,6 +105,27 @@ def _trial() -> dict[str, Any]:
         "requestBody": {"required": True, "content": sent},
         "responses": {
             "200": _response("The prompts sent, the replies received, and the results.", TrialView),
+            **{status: _response(about, ErrorView) for status, about in faults.items()},
+        },
+    }
+
+
+def _note() -> dict[str, Any]:
+    sent = {"application/json": {"schema": {"$ref": f"#/components/schemas/{NoteRequest.__name__}"}}}
+    faults = {
+        "400": "The body is wrong; `error` names the field and what is allowed.",
+        "403": "The request comes from another website.",
+        "404": "There is no incident with this id.",
+        "413": "The body is too large.",
+        "415": "The content type is not JSON.",
+        "503": "The note cannot be written at the moment.",
+    }
+    return {
+        "operationId": "note",
+        "summary": "Add a note to an incident. It is written to the audit log who did, without the text.",
+        "requestBody": {"required": True, "content": sent},
+        "responses": {
+            "200": _response("The incident, with the note.", IncidentReportView),
             **{status: _response(about, ErrorView) for status, about in faults.items()},
         },
     }

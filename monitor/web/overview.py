@@ -9,7 +9,8 @@ from typing import Final, cast, get_args
 import anyio.lowlevel
 
 from monitor import __version__
-from monitor.alerts.catalogue import DIAGNOSIS
+from monitor.alerts.catalogue import DIAGNOSIS, RATES
+from monitor.alerts.incidents import ID_ANNOTATION
 from monitor.alerts.state import AlertState
 from monitor.web.context import PageContext
 from monitor.web.counters import CounterValues, Pair, TraceCounts, read_counters
@@ -82,6 +83,18 @@ def alerts(context: PageContext) -> AlertsView:
     return AlertsView(at=context.runtime.clock.now(), alerts=found)
 
 
+def by_rate(alerts: Sequence[AlertView]) -> list[list[AlertView]]:
+    """Return the firing alerts, those on the same rate together, the most severe first: together they are one thing."""
+    found: dict[tuple[str, ...], list[AlertView]] = {}
+    for one in firing_first(alerts):
+        rate = one.app, one.evaluator, one.defect_rule
+        if one.status == "firing":
+            found.setdefault(rate if one.name in RATES else (*rate, one.name, one.severity, one.version), []).append(
+                one
+            )
+    return list(found.values())
+
+
 def _alert_view(state: AlertState) -> AlertView:
     found = state.estimate
     return AlertView(
@@ -101,6 +114,7 @@ def _alert_view(state: AlertState) -> AlertView:
         evaluated=found.judged if found else 0,
         runbook_url=state.annotations.get("runbook_url", ""),
         diagnosis=state.annotations.get(DIAGNOSIS, ""),
+        incident=state.annotations.get(ID_ANNOTATION, ""),
     )
 
 

@@ -19,6 +19,8 @@ from monitor.telemetry.site import WebResponse
 from monitor.web import cases, diagnosis, overview, queries, why
 from monitor.web.context import PageContext
 from monitor.web.counters import external_evaluators
+from monitor.web.incidents import IncidentPages, IncidentReportView
+from monitor.web.mount import NOTE_PATHS
 from monitor.web.queries import BadQueryError
 from monitor.web.rate_views import Overview
 from monitor.web.responses import HEADERS, JSON, html_response, json_response
@@ -35,6 +37,7 @@ _MAX_WAITING: Final = 50
 _LONGEST_ID: Final = 512
 _LONGEST_VALUE: Final = 256
 _API: Final = "/api/v1/"
+_NO_INCIDENT: Final = "There is no incident with this id, or it has been deleted after its retention."
 
 _Response = Awaitable[WebResponse]
 
@@ -49,18 +52,21 @@ class Pages:
         self._audit = ViewAudit(context.runtime)
         trials = context.trials
         self._trials = TrialPages(context, trials, settings, self._audit) if trials is not None else None
+        self._incidents = IncidentPages(context, settings, self._audit)
         self._slots = anyio.Semaphore(_CONCURRENT)
         self._waiting = 0
         self._pages: Mapping[str, Callable[[str], _Response]] = {
             "/": self._overview,
             "/answers": self._answers,
             "/alerts": self._alerts,
+            "/incidents": self._incident_list,
             "/why": self._why,
             "/diagnosis": self._diagnosis,
             "/favicon.svg": self._icon,
             f"{_API}overview": self._overview_json,
             f"{_API}answers": self._answers_json,
             f"{_API}alerts": self._alerts_json,
+            f"{_API}incidents": self._incidents_json,
             f"{_API}why": self._why_json,
             f"{_API}diagnosis": self._diagnosis_json,
             f"{_API}openapi.json": self._openapi,
@@ -68,7 +74,9 @@ class Pages:
         self._pages_by_id: Mapping[str, Callable[[str, str], _Response]] = {
             "/case/": self._case,
             "/tried/": self._tried,
+            "/incidents/": self._incident,
             f"{_API}cases/": self._case_json,
+            f"{_API}incidents/": self._incident_json,
         }
 
     async def __call__(self, path: str, query: str, _headers: Mapping[str, str]) -> WebResponse | None:
@@ -92,6 +100,8 @@ class Pages:
 
     async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> WebResponse:
         """Respond to what is posted to `path`."""
+        if path in NOTE_PATHS:
+            return await self._incidents.post(path, headers, body)
         if self._trials is None:
             return await self._error(path, HTTPStatus.NOT_FOUND, "Trials are switched off.")
         return await self._trials.post(path, headers, body)
@@ -205,11 +215,31 @@ class Pages:
     async def _alerts(self, query: str) -> WebResponse:
         queries.read(query, ())
         view = overview.alerts(self._context)
-        return await html_response("alerts", now=view.at, up="", view=view)
+        return await html_response("alerts", now=view.at, up="", view=view, alarms=overview.by_rate(view.alerts))
 
     async def _alerts_json(self, query: str) -> WebResponse:
         queries.read(query, ())
         return await json_response(overview.alerts(self._context))
+
+    async def _incident_list(self, query: str) -> WebResponse:
+        queries.read(query, ())
+        return await self._incidents.list_page()
+
+    async def _incidents_json(self, query: str) -> WebResponse:
+        queries.read(query, ())
+        return await json_response(await self._incidents.all())
+
+    async def _incident(self, name: str, query: str) -> WebResponse:
+        queries.read(query, ())
+        found = await self._incidents.page(name) if len(name) <= _LONGEST_ID else None
+        return found if found is not None else await self._error("/incidents/", HTTPStatus.NOT_FOUND, _NO_INCIDENT)
+
+    async def _incident_json(self, name: str, query: str) -> WebResponse:
+        queries.read(query, ())
+        view: IncidentReportView | None = None
+        if len(name) <= _LONGEST_ID:
+            view = await self._incidents.one(name, f"{_API}incidents")
+        return await (json_response(view) if view else self._error(_API, HTTPStatus.NOT_FOUND, _NO_INCIDENT))
 
     async def _why(self, query: str) -> WebResponse:
         asked = self._why_query(query)
@@ -265,6 +295,6 @@ class Pages:
     async def _error(self, path: str, status: HTTPStatus, message: str, link: str = "") -> WebResponse:
         if path.startswith(_API):
             return await json_response(ErrorView(error=message), status)
-        up = "../" if path.startswith(("/case/", "/tried/")) else ""
+        up = "../" if path.startswith(("/case/", "/tried/", "/incidents/")) else ""
         now = self._context.runtime.clock.now()
         return await html_response("error", status, now=now, up=up, title=status.phrase, message=message, why=link)

@@ -11,7 +11,7 @@ import hmac
 import secrets
 from collections.abc import Collection, Mapping
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -20,7 +20,9 @@ from monitor.jobs.trial.queue import MAX_TIMES
 
 _FORM: Final = "application/x-www-form-urlencoded"
 _JSON: Final = "application/json"
-_FIELDS: Final = ("case", "evaluator", "times", "token")
+_LONGEST_NOTE: Final = 4_000
+
+T = TypeVar("T", bound=BaseModel)
 
 
 class RefusedError(Exception):
@@ -44,6 +46,24 @@ class TrialRequest(BaseModel):
     """How many times to run it, bypassing caches."""
 
 
+class NoteRequest(BaseModel):
+    """A note on an incident."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    incident: Annotated[str, Field(pattern=r"^[0-9]{8}-[0-9a-f]{8}$")]
+    """The id of the incident."""
+    text: Annotated[str, Field(min_length=1, max_length=_LONGEST_NOTE)]
+    """What to note."""
+
+
+_FIELDS: Final[Mapping[type[BaseModel], Mapping[str, str]]] = {
+    TrialRequest: {"case": "trace_id", "evaluator": "evaluator", "times": "times"},
+    NoteRequest: {"incident": "incident", "text": "text"},
+}
+"""The names of the fields in a form, and what they stand for."""
+
+
 class PostGuard:
     """Checks what is posted. `names` are the host names of the UI besides its addresses."""
 
@@ -52,14 +72,14 @@ class PostGuard:
         """Carried by the forms of this process."""
         self._names = {name.lower() for name in names}
 
-    def admit(self, headers: Mapping[str, str], body: bytes, *, json: bool) -> TrialRequest:
-        """Return what is requested, as JSON or by a form. Raises `RefusedError`."""
+    def admit(self, headers: Mapping[str, str], body: bytes, kind: type[T], *, json: bool) -> T:
+        """Return what is requested, of this kind, as JSON or by a form. Raises `RefusedError`."""
         self._check_origin(headers)
-        kind = headers.get("content-type", "").split(";", 1)[0].strip().lower()
+        content = headers.get("content-type", "").split(";", 1)[0].strip().lower()
         allowed = _JSON if json else _FORM
-        if kind != allowed:
-            raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"content-type: {kind!r:.80} is not {allowed}")
-        return _read_json(body) if json else self._read_form(body)
+        if content != allowed:
+            raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"content-type: {content!r:.80} is not {allowed}")
+        return _read_json(body, kind) if json else self._read_form(body, kind)
 
     def _check_origin(self, headers: Mapping[str, str]) -> None:
         """Refuse posts of other websites. A program sends neither header, every browser at least one."""
@@ -83,27 +103,27 @@ class PostGuard:
             return False
         return parts.netloc.lower() == host.lower() or parts.hostname in self._names
 
-    def _read_form(self, body: bytes) -> TrialRequest:
+    def _read_form(self, body: bytes, kind: type[T]) -> T:
         try:
             pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=10, errors="strict")
         except ValueError:
             raise RefusedError(HTTPStatus.BAD_REQUEST, "the body is not a valid form") from None
         found = dict(pairs)
-        if len(found) != len(pairs) or not found.keys() <= set(_FIELDS):
-            raise RefusedError(HTTPStatus.BAD_REQUEST, f"a form has the fields {', '.join(_FIELDS)}, each once")
+        names = {**_FIELDS[kind], "token": "token"}
+        if len(found) != len(pairs) or not found.keys() <= names.keys():
+            raise RefusedError(HTTPStatus.BAD_REQUEST, f"a form has the fields {', '.join(names)}, each once")
         if not hmac.compare_digest(found.pop("token", "").encode(), self.token.encode()):
             message = "the form is not from this page, or the monitor has restarted since: reload the page"
             raise RefusedError(HTTPStatus.FORBIDDEN, message)
         try:
-            fields = {"trace_id" if name == "case" else name: text for name, text in found.items()}
-            return TrialRequest.model_validate(fields)
+            return kind.model_validate({names[name]: text for name, text in found.items()})
         except ValidationError as error:
             raise RefusedError(HTTPStatus.BAD_REQUEST, _message(error)) from None
 
 
-def _read_json(body: bytes) -> TrialRequest:
+def _read_json(body: bytes, kind: type[T]) -> T:
     try:
-        return TrialRequest.model_validate_json(body, strict=True)
+        return kind.model_validate_json(body, strict=True)
     except ValidationError as error:
         raise RefusedError(HTTPStatus.BAD_REQUEST, _message(error)) from None
 

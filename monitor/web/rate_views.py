@@ -101,6 +101,8 @@ class AlertView(ApiModel):
     runbook_url: str
     diagnosis: str
     """Since when the rate is too high, and what its bad answers have in common, in one line; empty if not known."""
+    incident: str
+    """The id of the incident that it belongs to; empty where it belongs to none."""
 
 
 class RuleRateView(ApiModel):

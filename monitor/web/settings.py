@@ -56,9 +56,9 @@ class UiSettings(Component):
     span of the answer's generation. Default: no link."""
 
     url: Annotated[str, AfterValidator(_public)] = ""
-    """Public address of the UI, such as `https://rag-monitor.example.com`. With it, alerts link to the answers they are
-    about (annotation `answers_url`), and the port is served under this host name, as under those in `hosts` of the sink
-    `prometheus`."""
+    """Public address of the UI, such as `https://rag-monitor.example.com`. With it, alerts link to the answers they
+    are about (annotation `answers_url`) and to their incident (`incident_url`), and the port is served under this
+    host name, as under those in `hosts` of the sink `prometheus`."""
 
     max_trials_per_hour: Annotated[int, Field(ge=0, le=1000)] = 30
     """How many trials people may start per hour on the page of a case. A trial asks the judge one to five times, which

@@ -141,7 +141,7 @@ class TrialPages:
         """Start a trial. A form is redirected to its page, JSON waits for the result. Never raises for bad input."""
         as_json = path == _API
         try:
-            trial = await self._start(self._guard.admit(headers, body, json=as_json))
+            trial = await self._start(self._guard.admit(headers, body, TrialRequest, json=as_json))
         except RefusedError as error:
             return await self._refuse(error.status, str(error), as_json=as_json)
         except Overloaded as error:

@@ -11,6 +11,7 @@ import pytest
 from monitor.model.case import Document, Message
 from monitor.model.outcome import Evidence
 from tests.support.browser import DESKTOP, PHONE, Browser
+from tests.support.incidents import keep_incident
 from tests.support.page import Site, answer
 
 SCRIPT = "</p></bdi></style></title><script>document.title='run';document.body.id='run'</script>"
@@ -58,6 +59,9 @@ def site(tmp_path_factory) -> Iterator[str]:
         made.judge(made.runtime.metrics.app(text[:100]), "overlap_groundedness", 10, 10 if name != "rtl" else 0)
     made.look()
     anyio.run(made.store, [hostile(number, name, text) for number, (name, text) in enumerate(CASES.items())])
+    anyio.run(made.keeper.catch_up)
+    for number, text in enumerate(CASES.values()):
+        keep_incident(made.folder, f"20231114-0000000{number}", text, open_=number % 2 == 0)
     with made.served() as url:
         yield url
 
@@ -74,7 +78,8 @@ def to_case(name: str) -> str:
 
 PAGES = ["/", "/answers?outcome=any&limit=200", "/alerts", *map(to_case, CASES)]
 PAGES += [f"/why?trace={quote(CASES['script'])}", f"/why?trace={quote(CASES['turning'], errors='replace')[:200]}"]
-PAGES += ["/why?evaluator=overlap_groundedness"]
+PAGES += ["/why?evaluator=overlap_groundedness", "/incidents"]
+PAGES += [f"/incidents/20231114-0000000{number}" for number in range(len(CASES))]
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -162,7 +167,9 @@ CONTRAST = """(() => {
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("path", ["/", "/answers?outcome=any", "/alerts", to_case("script")])
+@pytest.mark.parametrize(
+    "path", ["/", "/answers?outcome=any", "/alerts", "/incidents", "/incidents/20231114-00000000", to_case("script")]
+)
 def test_all_text_stands_out_from_its_ground_by_day_and_by_night(site, browser, path, dark):
     browser.look(DESKTOP, dark=dark)
     browser.open(site + path)

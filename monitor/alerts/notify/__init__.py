@@ -67,7 +67,7 @@ class Webhook(HttpNotifier):
 
     `{"version": 1, "alerts": [{"status": "firing" | "resolved",
     "labels": {alertname, app, evaluator, severity, version, defect_rule},
-    "annotations": {summary, description, diagnosis, runbook_url, answers_url, diagnosis_url},
+    "annotations": {summary, description, diagnosis, incident, runbook_url, answers_url, diagnosis_url, incident_url},
     "startsAt", "endsAt": RFC 3339 or null, "threshold", "rate", "lower", "upper", "evaluated", "defects",
     "window_seconds"}]}`. Rates are shares from 0 to 1;
     `lower` and `upper` are the one-sided limits at the z of the window that fired. For a regression, the threshold is

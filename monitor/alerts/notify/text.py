@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from monitor.alerts.catalogue import ANNOTATION, DIAGNOSIS, DIAGNOSIS_URL
+from monitor.alerts.incidents import URL_ANNOTATION
 from monitor.alerts.notify.delivery_state import Notice
 from monitor.quantities import human_duration
 
@@ -47,7 +48,13 @@ def description(notice: Notice, longest: int) -> str:
 
 def links(notice: Notice) -> Iterator[tuple[str, str]]:
     """Yield the pages about the alert by name; each URL is one word without any markup."""
-    for name, key in (("Runbook", "runbook_url"), ("Answers", ANNOTATION), ("Diagnosis", DIAGNOSIS_URL)):
+    named = (
+        ("Incident", URL_ANNOTATION),
+        ("Runbook", "runbook_url"),
+        ("Answers", ANNOTATION),
+        ("Diagnosis", DIAGNOSIS_URL),
+    )
+    for name, key in named:
         url = notice.state.annotations.get(key, "")
         safe = url.isascii() and url.isprintable() and not set(url) & set(" <>|\"'`")
         if safe and len(url) <= _LONGEST_LINK and urlsplit(url).scheme in ("http", "https"):

@@ -14,11 +14,13 @@ from monitor.model.outcome import Evidence
 from monitor.web.openapi import described
 from monitor.web.responses import STYLE
 from monitor.web.settings import UiSettings
+from tests.support.incidents import keep_incident
 from tests.support.page import Site, answer
 
 pytestmark = pytest.mark.anyio
 ID = f"{1:032x}"
 PAGES = ["/", "/?window=1h", "/answers", "/answers?outcome=any&since=7d", "/alerts", f"/case/{ID}"]
+PAGES += ["/incidents", "/incidents/20231114-0000000a"]
 PAGES += ["/why", f"/why?trace={ID}", "/why?evaluator=groundedness&since=1h"]
 VOID = {"meta", "link", "br", "input", "circle", "line", "polygon", "polyline"}
 OPTIONAL_END = {"tr", "td", "th"}
@@ -71,6 +73,8 @@ async def filled(tmp_path, **options):
             ),
         ]
     )  # fmt: skip
+    keep_incident(tmp_path, "20231114-0000000a", HOSTILE)
+    await site.keeper.catch_up()
     return site
 
 
@@ -147,7 +151,7 @@ async def test_links_lead_from_every_page_to_the_others_wherever_the_root_is(tmp
             target = one["href"] or ""
             assert not target.startswith("/"), target
             if not target.startswith(("#", "http")):
-                up = "../" if path.startswith("/case/") else ""
+                up = "../" if path.startswith(("/case/", "/incidents/")) else ""
                 assert target.startswith(up)
                 inner = "/" + target.removeprefix(up).removeprefix("./")
                 if not inner.startswith("/metrics"):

@@ -16,7 +16,7 @@ from monitor.jobs.trial.queue import TrialQueue
 from monitor.telemetry.site import WebResponse
 from monitor.transport.http.auth import Auth
 from monitor.web.pages import Pages
-from monitor.web.post_guard import PostGuard, RefusedError
+from monitor.web.post_guard import PostGuard, RefusedError, TrialRequest
 from monitor.web.settings import UiSettings
 from monitor.web.trials import TrialPages
 from monitor.web.view_audit import ViewAudit
@@ -50,15 +50,15 @@ def body(guard: PostGuard, **change: str) -> bytes:
 def test_only_the_page_itself_and_programs_are_let_in(headers, in_):
     guard = PostGuard(["monitor.example.com"])
     if in_:
-        assert guard.admit({**FORM, **headers}, body(guard), json=False).times == 2
+        assert guard.admit({**FORM, **headers}, body(guard), TrialRequest, json=False).times == 2
     else:
         with pytest.raises(RefusedError, match="another website"):
-            guard.admit({**FORM, **headers}, body(guard), json=False)
+            guard.admit({**FORM, **headers}, body(guard), TrialRequest, json=False)
 
 
 def test_the_token_of_another_process_is_none():
     with pytest.raises(RefusedError, match="reload the page"):
-        PostGuard([]).admit(FORM, body(PostGuard([])), json=False)
+        PostGuard([]).admit(FORM, body(PostGuard([])), TrialRequest, json=False)
 
 
 @pytest.mark.anyio
