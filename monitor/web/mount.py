@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 
 from monitor.telemetry.site import WebResponse
 from monitor.web.context import PageContext
-from monitor.web.settings import UiSettings
+from monitor.web.settings import NOTE_PATHS, TRIAL_PATHS, UiSettings
 
 if TYPE_CHECKING:
     from monitor.web.pages import Pages
-
-TRIAL_PATHS: Final = frozenset({"/try", "/api/v1/try"})
-NOTE_PATHS: Final = frozenset({"/note", "/api/v1/notes"})
 
 
 def mount(context: PageContext, settings: UiSettings) -> None:

@@ -20,11 +20,10 @@ from monitor.web import cases, diagnosis, overview, queries, why
 from monitor.web.context import PageContext
 from monitor.web.counters import external_evaluators
 from monitor.web.incidents import IncidentPages, IncidentReportView
-from monitor.web.mount import NOTE_PATHS
 from monitor.web.queries import BadQueryError
 from monitor.web.rate_views import Overview
 from monitor.web.responses import HEADERS, JSON, html_response, json_response
-from monitor.web.settings import UiSettings
+from monitor.web.settings import NOTE_PATHS, UiSettings
 from monitor.web.texts import plain, to_why
 from monitor.web.trials import TrialPages
 from monitor.web.view_audit import ViewAudit

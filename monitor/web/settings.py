@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Final
 from urllib.parse import quote, urlsplit
 
 from pydantic import AfterValidator, Field
 
 from monitor.stages import Component
+
+TRIAL_PATHS: Final = frozenset({"/try", "/api/v1/try"})
+NOTE_PATHS: Final = frozenset({"/note", "/api/v1/notes"})
+"""What may be posted to."""
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _ALLOWED = ("trace_id", "span_id")
