@@ -34,7 +34,7 @@ _OPEN, _APPS, _EVALUATORS = (10, 1_000, 10_000, 100_000), (1, 20, 200), (1, 4, 8
 
 
 def _open(traces: int) -> Iterator[bytes]:
-    """Yield requests with a span of each of so many traces, whose root span does not come."""
+    """Yield requests with a span of each of so many traces; their root spans do not come."""
     for start in range(0, traces, 500):
         request = ExportTraceServiceRequest()
         spans = request.resource_spans.add().scope_spans.add().spans

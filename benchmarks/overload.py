@@ -75,7 +75,7 @@ class Answers:
 
 
 class Exports:
-    """Export requests without end, each with so many traces, whose ids are their own."""
+    """Export requests without end, each with so many traces that have ids of their own."""
 
     def __init__(self, traces: int = _TRACES) -> None:
         self._body = next(Service().requests(traces, traces * SPANS_IN_TRACE)).SerializeToString()

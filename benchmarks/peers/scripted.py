@@ -1,4 +1,4 @@
-"""A judge that answers whatever structure a tool asks for, with six claims that are all supported."""
+"""A judge that answers in any structure that a tool asks for, with six claims that are all supported."""
 
 from __future__ import annotations
 

@@ -145,7 +145,9 @@ def _count_lines(counts: SelectionCounts) -> Iterator[str]:
 
 def _all_read(counts: SelectionCounts) -> bool:
     if counts.unreadable:
-        report(f"{counts.unreadable} deliveries, files or rows could not be read")
+        one = counts.unreadable == 1
+        what = "1 delivery, file or row" if one else f"{counts.unreadable} deliveries, files or rows"
+        report(f"{what} could not be read")
     return not counts.unreadable
 
 

@@ -141,7 +141,8 @@ def _exit_status(
         report(why)
     unreadable = sum(one.unreadable for one in ended.values())
     if unreadable and gate is not None:
-        report(f"the exit status is 1, since {unreadable} files or rows could not be read")
+        what = "1 file or row" if unreadable == 1 else f"{unreadable} files or rows"
+        report(f"the exit status is 1, since {what} could not be read")
     answer = gate.answer if gate is not None else GateDecision.PASS
     if unreadable or answer is GateDecision.FAIL:
         return EXIT_STATUS[GateDecision.FAIL]

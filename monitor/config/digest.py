@@ -62,7 +62,7 @@ class DigestSettings(Section):
     `apprise` can be sent one."""
 
     timezone: str = "UTC"
-    """Whose clocks `every` is about, such as `Europe/Berlin`: a name of the IANA time zone database."""
+    """The time zone of `every`, such as `Europe/Berlin`: a name of the IANA time zone database."""
 
     @field_validator("every", mode="after")
     @classmethod

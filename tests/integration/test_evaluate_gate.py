@@ -150,7 +150,7 @@ def test_a_pass_over_files_that_were_not_all_read_is_no_success(tmp_path: Path) 
     ended = command("evaluate", path, *LOCAL, "--fail-on", "overlap_groundedness:5%")
     assert ended.exit_code == 1
     assert "gate: pass" in ended.stdout
-    assert "the exit status is 1, since 1 files or rows could not be read" in ended.stderr
+    assert "the exit status is 1, since 1 file or row could not be read" in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -51,12 +51,12 @@ def frame(content: object) -> bytes:
 
 
 def read_request(content: bytes) -> Any:
-    """Return what the monitor has sent in a frame. Raises whatever pickle raises."""
+    """Return what the monitor has sent in a frame. Raises any exception: those of pickle."""
     return pickle.loads(content)  # noqa: S301 - the pipe comes from the process that started this one
 
 
 def read_answer(content: bytes) -> Any:
-    """Return what a worker has sent in a frame. Raises whatever pickle raises."""
+    """Return what a worker has sent in a frame. Raises any exception: those of pickle."""
     return _WorkerAnswers(io.BytesIO(content)).load()
 
 

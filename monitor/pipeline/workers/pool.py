@@ -75,7 +75,7 @@ class WorkerPool(Workers):
         self.number = number
         try:
             self._assignment = frame(Assignment(reader, time_limit, log))
-        except Exception as error:  # noqa: BLE001 - pickle raises whatever a component raises
+        except Exception as error:  # noqa: BLE001 - pickle passes on any exception of a component
             raise ConfigError(
                 f"scoring.processes: a plug-in cannot be sent to a worker process ({described(error)}); set it to 0"
             ) from None

@@ -132,7 +132,7 @@ class Recorder:
             thread.shutdown(wait=False)
 
     async def _pause(self, every: float) -> None:
-        """Wait for more records; after a failure for longer each time, whatever comes."""
+        """Wait for more records; after a failure for longer each time, even if more records come."""
         if self._failures:
             with anyio.move_on_after(min(every * 2**self._failures, _LAST_PAUSE)):
                 while not self._closing:
