@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Final, NamedTuple
 
 import anyio
-from anyio import to_thread
 
 from monitor.alerts.notify import Notifier, ScheduledMessage
 from monitor.alerts.notify.receiver import FIRST_RETRY, LAST_RETRY, NotDelivered
@@ -15,7 +13,8 @@ from monitor.alerts.notify.text import plain
 from monitor.config import Config
 from monitor.config.digest import DueTimes
 from monitor.errors import MonitorError
-from monitor.operations.digest import as_object, build_digest
+from monitor.operations.digest import Digest, DigestRequest, as_object, digest_request
+from monitor.operations.digest.process import read_digest
 from monitor.operations.digest.words import sections_of, title_of
 from monitor.stages import Runtime
 from monitor.stages.kept_state import StateValue
@@ -42,15 +41,23 @@ class _Place(NamedTuple):
 
 
 class DigestSender:
-    """Sends the digests of one process. `every`: seconds between two looks at the clock.
+    """Sends the digests of one process. `every`: seconds between two looks at the clock; `read` reads a digest.
 
     The last due time of each place is kept in the state file. Times are in seconds since 1970.
     """
 
-    def __init__(self, config: Config, runtime: Runtime, *, every: float = CHECK_EVERY) -> None:
+    def __init__(
+        self,
+        config: Config,
+        runtime: Runtime,
+        *,
+        every: float = CHECK_EVERY,
+        read: Callable[[DigestRequest], Awaitable[Digest]] = read_digest,
+    ) -> None:
         self._config = config
         self._runtime = runtime
         self._every = every
+        self._read = read
         self._times = config.digest.schedule
         self._sent: dict[str, float] = {}
         self._message: tuple[float, ScheduledMessage] | None = None
@@ -135,13 +142,8 @@ class DigestSender:
         async with self._building:
             if self._message is None or self._message[0] != due:
                 since = times.latest(due - 1)
-                build = partial(build_digest, self._config, since=since, until=due, before=times.latest(since - 1))
-                try:
-                    found = await to_thread.run_sync(build)
-                except MonitorError:
-                    raise
-                except Exception as error:  # noqa: BLE001 - damaged sums must not stop the monitor
-                    raise MonitorError(f"it cannot be made: {type(error).__name__}: {error}") from None
+                before = times.latest(since - 1)
+                found = await self._read(digest_request(self._config, before=before, since=since, until=due))
                 lines: list[str] = []
                 for section in sections_of(found, _quoted):
                     lines += ["", section.heading, *section.lines]

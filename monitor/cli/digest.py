@@ -13,7 +13,7 @@ from monitor.cli import _options
 from monitor.cli._options import ConfigPath
 from monitor.cli.console.output import clean, echo_json, echo_lines, exit_status_1
 from monitor.clock import SystemClock
-from monitor.operations.digest import Digest, as_object, build_digest
+from monitor.operations.digest import Digest, as_object, build_digest, digest_request
 from monitor.operations.digest.words import sections_of, title_of
 from monitor.quantities import parse_duration
 
@@ -37,7 +37,7 @@ def digest(
     form: Annotated[_Format, typer.Option("--format", help="How to print it.")] = _Format.TEXT,
     config: ConfigPath = None,
 ) -> None:
-    """Print how the past week compares with the week before: rates, spend, the judge's health, coverage.
+    """Print how the past week compares with the week before: rates, incidents, what to mend, spend, coverage.
 
     Reads the storage folder, also while a monitor writes it. Says which rates surely changed, which did not, and of
     which there is too little to say. Exit status 1 when there is no history.
@@ -48,7 +48,8 @@ def digest(
     settings = configuration.load(config)
     now = SystemClock().now()
     with exit_status_1():
-        found = build_digest(settings, since=now - period, until=now + 1, before=now - 2 * period, app=app)
+        wanted = digest_request(settings, before=now - 2 * period, since=now - period, until=now, app=app)
+        found = build_digest(wanted)
     if form is _Format.JSON:
         echo_json(as_object(found))
     elif form is _Format.MARKDOWN:

@@ -1,6 +1,6 @@
-"""The digest of a period, such as a week: rates against the period before, the judge's cost and health, coverage.
+"""The digest of a period, such as a week: rates against the period before, incidents, what to mend, cost, coverage.
 
-build_digest(config, since, until).rates[0].verdict
+build_digest(digest_request(config, before=..., since=..., until=...)).rates[0].verdict
 """
 
 from __future__ import annotations
@@ -8,18 +8,33 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from statistics import NormalDist
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from monitor.config import Config
 from monitor.errors import MonitorError
+from monitor.jobs.documents import DocumentsReport, DocumentsRequest, DocumentUse, documents_report, in_order
+from monitor.jobs.documents import as_objects as documents_as_objects
+from monitor.jobs.topics import read_topics
+from monitor.jobs.unanswered import UnansweredReport, UnansweredRequest, unanswered_report
+from monitor.jobs.unanswered import as_object as unanswered_as_object
+from monitor.model.incident import IncidentRecord
+from monitor.model.incident import as_object as incident_as_object
 from monitor.statistics.rates import Difference, Estimate, difference, estimate
 from monitor.storage import files
 from monitor.storage.history.periods import JudgeUse, PeriodRate, PeriodReader
+from monitor.storage.incidents import IncidentReader
 from monitor.storage.request_log.store import RequestLogReader
 
 RATES_AT_MOST: Final = 200
 """Pairs of app and evaluator in a digest: those with the most judged answers."""
+
+APPS_AT_MOST: Final = 3
+"""Apps whose documents and unanswered questions are in a digest: those with the most judged answers."""
+
+INCIDENTS_AT_MOST: Final = 100
+DOCUMENTS_AT_MOST: Final = 100
 
 Verdict: TypeAlias = Literal["rose", "fell", "no_sure_change", "too_little", "nothing_before", "another_version"]
 """What can be said of a rate against the period before. `too_little`: even a doubling might not have shown."""
@@ -86,26 +101,48 @@ class Digest:
     judge: JudgeFigures | None
     judge_before: JudgeFigures | None
     coverage: tuple[JudgedShare, ...]
+    incidents: tuple[IncidentRecord, ...]
+    documents: tuple[DocumentsReport, ...]
+    unanswered: tuple[UnansweredReport, ...]
 
 
-def build_digest(config: Config, *, since: float, until: float, before: float, app: str | None = None) -> Digest:
-    """Read a digest from the storage folder, also while a monitor writes it. Takes up to a second.
+class DigestRequest(NamedTuple):
+    """What a digest is to be read from: a storage folder, and the evaluators that ask a judge or look at documents.
 
-    Args:
-        config: of the monitor.
-        since: where the period begins, seconds since 1970.
-        until: where it ends.
-        before: where the period begins that it is compared with, which ends at `since`.
-        app: only this one.
+    The period is from `since` up to `until`, in seconds since 1970; the one that it is compared with begins at
+    `before` and ends at `since`. `app`: only this one.
+    """
+
+    folder: Path
+    asking: frozenset[str]
+    grounding: tuple[str, ...]
+    before: float
+    since: float
+    until: float
+    app: str | None = None
+
+
+def digest_request(
+    config: Config, *, before: float, since: float, until: float, app: str | None = None
+) -> DigestRequest:
+    """Return the request for a digest of the monitor with this configuration."""
+    evaluators = [one.evaluator for one in config.as_run().configured_evaluators]
+    asking = frozenset(one.name for one in evaluators if one.cost == "judge")
+    grounding = [one.name for one in evaluators if one.measures == "grounding"]
+    return DigestRequest(config.storage.path, asking, tuple(grounding), before, since, until, app)
+
+
+def build_digest(request: DigestRequest) -> Digest:
+    """Read a digest, also while a monitor writes the history. Takes up to some seconds.
 
     Raises `MonitorError` where the history cannot be read.
     """
-    reader = PeriodReader(config.storage.path / files.HISTORY)
+    folder, asking, grounding, before, since, until, app = request
+    reader = PeriodReader(folder / files.HISTORY)
     now = _newest_versions(one for one in reader.rates(since, until) if app in (None, one.app))
     past = {(one.app, one.evaluator, one.version): one for one in reader.rates(before, since)}
     listed = sorted(now, key=lambda one: (-one.sums.judged, one.app, one.evaluator))
     rates = _changes(listed[:RATES_AT_MOST], past)
-    asking = {one.evaluator.name for one in config.as_run().configured_evaluators if one.evaluator.cost == "judge"}
     begin = reader.begin()
     whole = begin is not None and begin - before <= (1 - _WHOLE) * (since - before)
     return Digest(
@@ -117,7 +154,10 @@ def build_digest(config: Config, *, since: float, until: float, before: float, a
         unlisted=len(now) - len(rates),
         judge=_health(reader.judge_use(since, until), asking, app) if asking else None,
         judge_before=_health(reader.judge_use(before, since), asking, app) if asking and whole else None,
-        coverage=tuple(_coverage(config, listed[:RATES_AT_MOST], since, until)),
+        coverage=tuple(_coverage(folder, listed[:RATES_AT_MOST], since, until)),
+        incidents=tuple(_incidents(request)),
+        documents=tuple(_documents(request, listed, grounding)),
+        unanswered=tuple(_unanswered(request, listed)),
     )
 
 
@@ -167,7 +207,7 @@ def _order(one: ComparedRate) -> tuple[int, float, str, str]:
     return _FIRST.get(one.verdict, 2), -moved, one.app, one.evaluator
 
 
-def _health(use: Iterable[JudgeUse], asking: set[str], app: str | None) -> JudgeFigures:
+def _health(use: Iterable[JudgeUse], asking: frozenset[str], app: str | None) -> JudgeFigures:
     own = [one for one in use if one.evaluator in asking and app in (None, one.app)]
     unscored: Counter[str] = Counter()
     for one in own:
@@ -183,10 +223,10 @@ def _health(use: Iterable[JudgeUse], asking: set[str], app: str | None) -> Judge
     )
 
 
-def _coverage(config: Config, rates: Sequence[PeriodRate], since: float, until: float) -> Iterable[JudgedShare]:
+def _coverage(folder: Path, rates: Sequence[PeriodRate], since: float, until: float) -> Iterable[JudgedShare]:
     answers: dict[str, int] = defaultdict(int)
     try:
-        sums = RequestLogReader(config.storage.path / files.REQUEST_LOG).sums(since, until - 1)
+        sums = RequestLogReader(folder / files.REQUEST_LOG).sums(since, until - 1)
     except MonitorError:  # it is off, or cannot be read
         sums = []
     for one in sums:
@@ -197,6 +237,39 @@ def _coverage(config: Config, rates: Sequence[PeriodRate], since: float, until: 
         judged[rate.app][rate.evaluator] = rate.sums.judged
     for app in sorted(judged):
         yield JudgedShare(app=app, answers=answers.get(app), judged=judged[app])
+
+
+def _incidents(request: DigestRequest) -> Iterable[IncidentRecord]:
+    """Return the incidents that were open at some time of the period, the newest first."""
+    try:
+        reader = IncidentReader(request.folder / files.INCIDENTS)
+        found = reader.newest(since=request.since, app=request.app, limit=INCIDENTS_AT_MOST)
+    except MonitorError:  # there have been none yet, or they cannot be read
+        return []
+    return [one for one in found if one.incident.fired < request.until]
+
+
+def _documents(
+    request: DigestRequest, rates: Sequence[PeriodRate], grounding: Sequence[str]
+) -> Iterable[DocumentsReport]:
+    """Compare the documents of each app by the evaluator of their use that judged most of its answers."""
+    by_app: dict[str, str] = {}
+    for one in rates:  # the most judged first
+        if one.evaluator in grounding:
+            by_app.setdefault(one.app, one.evaluator)
+    for app, evaluator in list(by_app.items())[:APPS_AT_MOST]:
+        wanted = DocumentsRequest(app, evaluator, request.until - request.since)
+        yield documents_report(request.folder / files.HISTORY, wanted, request.until)
+
+
+def _unanswered(request: DigestRequest, rates: Sequence[PeriodRate]) -> Iterable[UnansweredReport]:
+    """Group the unanswered questions of the apps with the most answers."""
+    for app in list(dict.fromkeys(one.app for one in rates))[:APPS_AT_MOST]:
+        topics = read_topics(request.folder / files.STATE, app)
+        wanted = UnansweredRequest(app, request.until - request.since)
+        found = unanswered_report(request.folder / files.HISTORY, wanted, topics, request.until)
+        if found.questions:
+            yield found
 
 
 def as_object(digest: Digest) -> dict[str, Any]:
@@ -210,4 +283,23 @@ def as_object(digest: Digest) -> dict[str, Any]:
         }
         for one in digest.rates
     ]
-    return {**asdict(digest), "rates": rates, "coverage": [asdict(one) for one in digest.coverage]}
+    return {
+        **{name: getattr(digest, name) for name in ("app", "before", "since", "until", "unlisted")},
+        "rates": rates,
+        "judge": asdict(digest.judge) if digest.judge is not None else None,
+        "judge_before": asdict(digest.judge_before) if digest.judge_before is not None else None,
+        "coverage": [asdict(one) for one in digest.coverage],
+        "incidents": [incident_as_object(one) for one in digest.incidents],
+        "documents": [
+            {"app": one.app, "evaluator": one.evaluator, "documents": list(documents_as_objects(one, to_mend(one)))}
+            for one in digest.documents
+        ],
+        "unanswered": [dict(unanswered_as_object(one)) for one in digest.unanswered],
+    }
+
+
+def to_mend(report: DocumentsReport) -> list[DocumentUse]:
+    """Return the documents to look at: those surely worse than the rest, then those that no answer uses."""
+    worse = [one for one in report.documents if one.surely_worse and not one.beside]
+    unused = in_order([one for one in report.documents if one.never_used and one not in worse], "retrieved")
+    return [*worse, *unused][:DOCUMENTS_AT_MOST]

@@ -6,15 +6,19 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, tzinfo
 from typing import Final, NamedTuple, TypeAlias
 
-from monitor.operations.digest import ComparedRate, Digest, JudgedShare, JudgeFigures
+from monitor.jobs.documents import DocumentsReport
+from monitor.jobs.unanswered import UnansweredReport, topic_words
+from monitor.operations.digest import ComparedRate, Digest, JudgedShare, JudgeFigures, to_mend
 from monitor.quantities import dollars, human_duration, percent
 from monitor.statistics.rates import Difference, Estimate
+from monitor.statistics.topics import OTHER
 
 Quote: TypeAlias = Callable[[str], str]
 """Makes a name that a stranger wrote harmless where the words are shown."""
 
 RATES_SHOWN: Final = 15
 _APPS_SHOWN, _EVALUATORS_SHOWN, _REASONS_SHOWN = 5, 6, 4
+_INCIDENTS_SHOWN, _DOCUMENTS_SHOWN, _TOPICS_SHOWN = 5, 3, 4
 
 
 class DigestSection(NamedTuple):
@@ -34,6 +38,14 @@ def title_of(digest: Digest, quote: Quote, zone: tzinfo = UTC) -> str:
 def sections_of(digest: Digest, quote: Quote) -> Iterator[DigestSection]:
     """Yield the sections. Only names that `quote` has changed and our own words are in them."""
     yield DigestSection("Bad answers, with 95 % limits, against the time before", tuple(_rates(digest, quote)))
+    if digest.incidents:
+        yield DigestSection("Incidents", tuple(_incidents(digest, quote)))
+    documents = tuple(line for one in digest.documents for line in _documents(one, quote))
+    if documents:
+        yield DigestSection("Documents to mend", documents)
+    questions = tuple(line for one in digest.unanswered for line in _unanswered(one, quote))
+    if questions:
+        yield DigestSection("Unanswered questions", questions)
     if digest.judge is not None:
         yield DigestSection("The judge", tuple(_judge(digest.judge, digest.judge_before)))
     if digest.coverage:
@@ -78,6 +90,47 @@ def _points(change: Difference) -> str:
     if change.clear:
         return f"{100 * change.value:.1f} points ({100 * change.lower:.1f} to {100 * change.upper:.1f})"
     return f"{100 * change.lower:+.1f} to {100 * change.upper:+.1f} points"
+
+
+def _incidents(digest: Digest, quote: Quote) -> Iterator[str]:
+    for record in digest.incidents[:_INCIDENTS_SHOWN]:
+        one = record.incident
+        rule = f", {quote(one.defect_rule)}" if one.defect_rule else ""
+        peak = f", up to {percent(one.peak.rate)} of {one.peak.judged:,} judged" if one.peak is not None else ""
+        lasted = "it lasts" if one.ended is None else f"for {human_duration(max(one.ended - record.began, 0.0))}"
+        began = datetime.fromtimestamp(record.began, UTC)
+        about = f"{quote(one.app)}, {quote(one.evaluator)}{rule}"
+        yield f"{about}: {one.worst} since {began:%a %Y-%m-%d %H:%M} UTC, {lasted}{peak} ({quote(one.id)})."
+    if len(digest.incidents) > _INCIDENTS_SHOWN:
+        yield f"{len(digest.incidents) - _INCIDENTS_SHOWN:,} more: rag-monitor incidents."
+
+
+def _documents(report: DocumentsReport, quote: Quote) -> Iterator[str]:
+    listed = to_mend(report)
+    for one in [one for one in listed if one.surely_worse][:_DOCUMENTS_SHOWN]:
+        found = f"{percent(one.rate.rate)} ({percent(one.rate.lower)} to {percent(one.rate.upper)})"
+        about = f"{quote(report.app)}, {quote(report.evaluator)}"
+        yield f"{about}: surely worse with {quote(one.address)}: {found} of {one.answers:,} bad."
+    unused = [one for one in report.documents if one.never_used]
+    if unused:
+        most = max(unused, key=lambda one: (one.answers, one.address))
+        number = "1 document is" if len(unused) == 1 else f"{len(unused):,} documents are"
+        yield (
+            f"{quote(report.app)}: {number} retrieved and never used, most often {quote(most.address)}"
+            f" ({most.answers:,} answers)."
+        )
+
+
+def _unanswered(report: UnansweredReport, quote: Quote) -> Iterator[str]:
+    if report.rate is None or not report.unanswered:
+        return
+    limits = f"({percent(report.rate.lower)} to {percent(report.rate.upper)})"
+    trend = {"rise": ", surely more than before", "fall": ", surely fewer than before"}.get(report.change, "")
+    yield f"{quote(report.app)}: {percent(report.rate.rate)} {limits} of {report.questions:,} questions{trend}."
+    topics = [one for one in report.topics if one.name != OTHER][:_TOPICS_SHOWN]
+    if topics:
+        named = (f"{quote(topic_words(one.name))} ({percent(one.share)})" for one in topics)
+        yield f"Most of them are about: {', '.join(named)}."
 
 
 def _judge(now: JudgeFigures, before: JudgeFigures | None) -> Iterator[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from monitor.statistics.rates import Sums
-from monitor.storage.history.tables import FORMAT, QUARTER
+from monitor.storage.history.tables import FORMAT
 from monitor.storage.sqlite import ReadOnly
 
 
@@ -71,11 +71,14 @@ class PeriodReader:
         return list(rates.values())
 
     def judge_use(self, since: float, until: float) -> list[JudgeUse]:
-        """Return what judges were asked in a period, by app, evaluator and outcome. To the quarter of an hour."""
+        """Return what judges were asked in a period, by app, evaluator and outcome.
+
+        Of the quarters of an hour that begin in it, so that periods that follow each other count each once.
+        """
         found = self._file.query(
             "SELECT app, evaluator, outcome, SUM(evaluations), SUM(asked), SUM(calls), SUM(dollars), SUM(seconds)"
             " FROM judge_use WHERE at >= ? AND at < ? GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
-            [since // QUARTER * QUARTER, until // QUARTER * QUARTER],
+            [since, until],
         )
         return [JudgeUse(*row) for row in _whole(found, texts=3)]
 

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from monitor import config
 from monitor.app.digest import LATE_AT_MOST, DigestSender
 from monitor.clock import ManualClock
 from monitor.config import Config
+from monitor.operations.digest import Digest, DigestRequest, build_digest
 from monitor.stages import Runtime
 from monitor.storage import files
 from monitor.storage.history.tables import create, insert
@@ -46,6 +48,11 @@ class Steps:
         await anyio.sleep(0.001)
 
 
+async def read(request: DigestRequest) -> Digest:
+    """Read a digest in a thread: the process of its own is started by the tests of the whole monitor."""
+    return await anyio.to_thread.run_sync(build_digest, request)
+
+
 class Place:
     """A folder with a history, the clock, and what outlives a process."""
 
@@ -71,7 +78,7 @@ class Place:
         """A monitor from its start to its end."""
         self.lent = runtime(self.clock, self.kept)
         steps = Steps()
-        sender = DigestSender(self.config, self.lent)
+        sender = DigestSender(self.config, self.lent, read=read)
         work: Callable[[], Awaitable[None]] = lambda: sender.run(steps.sleep)  # noqa: E731
         async with running(work):
             await until(lambda: len(steps.asked) >= 2)

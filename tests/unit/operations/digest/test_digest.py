@@ -5,19 +5,24 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from monitor import config
+from monitor.clock import ManualClock
 from monitor.config import Config
 from monitor.errors import MonitorError
+from monitor.model.case import ContextStatus, Document, Request
+from monitor.model.incident import Incident, RatePeak
 from monitor.model.outcome import Cost, EvaluationResult, Unscored, UnscoredReason
 from monitor.model.request_log import RequestStep
-from monitor.operations.digest import Digest, as_object, build_digest
+from monitor.operations.digest import Digest, as_object, build_digest, digest_request
 from monitor.operations.digest.words import RATES_SHOWN, sections_of, title_of
 from monitor.storage import files
 from monitor.storage.history.tables import create, insert
+from monitor.storage.incidents import IncidentFile
 from monitor.storage.request_log import store
 from monitor.storage.request_log.store import Minute, StepCount
 from tests.support.results import judged
@@ -43,7 +48,7 @@ def digest(folder: Path, *results: Iterable[EvaluationResult], app: str | None =
     with closing(create(folder / files.HISTORY)) as db:
         for some in results:
             insert(db, list(some), texts=False)
-    return build_digest(settings(folder), since=SINCE, until=UNTIL, before=BEFORE, app=app)
+    return build_digest(digest_request(settings(folder), before=BEFORE, since=SINCE, until=UNTIL, app=app))
 
 
 def words(found: Digest) -> str:
@@ -184,7 +189,7 @@ def test_the_object_holds_the_rates_with_their_limits(tmp_path: Path) -> None:
 
 def test_without_a_history_it_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(MonitorError, match="the history"):
-        build_digest(settings(tmp_path), since=SINCE, until=UNTIL, before=BEFORE)
+        build_digest(digest_request(settings(tmp_path), before=BEFORE, since=SINCE, until=UNTIL))
 
 
 def test_damaged_rows_are_left_out(tmp_path: Path) -> None:
@@ -193,5 +198,68 @@ def test_damaged_rows_are_left_out(tmp_path: Path) -> None:
         db.execute("UPDATE session_sums SET weight = 'x' WHERE defect")
         db.execute("UPDATE judge_use SET dollars = NULL")
         db.commit()
-    found = build_digest(settings(tmp_path), since=SINCE, until=UNTIL, before=BEFORE)
+    found = build_digest(digest_request(settings(tmp_path), before=BEFORE, since=SINCE, until=UNTIL))
     assert found.rates
+
+
+def document(number: int, at: float, *, bad: bool, address: str, question: str = "How long?") -> EvaluationResult:
+    one = judged(number, 1.0 if bad else 4.0, evaluated_at=at, weight=1.0)
+    found = (Document("Two years.", doc_uri=address),)
+    case = replace(one.case, retrieved_context=found, request=Request(question), session_id=f"s{number}")
+    return replace(one, case=case)
+
+
+def test_documents_that_are_surely_worse_are_listed_to_mend(tmp_path: Path) -> None:
+    stale = [document(one, SINCE + 60 * one, bad=one % 4 > 0, address="kb/<stale>") for one in range(60)]
+    others = [document(100 + one, SINCE + 60 * one, bad=one % 40 == 0, address=f"kb/{one % 9}") for one in range(400)]
+    found = digest(tmp_path, stale, others)
+    (line,) = [line for line in words(found).splitlines() if "surely worse" in line]
+    assert "shop, groundedness: surely worse with kb/<stale>: 75 % (" in line
+    assert as_object(found)["documents"][0]["documents"][0]["document"] == "kb/<stale>"
+
+
+def test_without_a_worse_document_no_section_is_there(tmp_path: Path) -> None:
+    assert "Documents to mend" not in words(digest(tmp_path, week(0, 200, 20, SINCE)))
+
+
+def test_questions_that_retrieval_never_answers_are_listed(tmp_path: Path) -> None:
+    asked_for = [
+        document(one, SINCE + 60 * one, bad=one < 30, address="kb/1", question="Where is the invoice archive?")
+        for one in range(60)
+    ]
+    nothing = {"retrieved_context": (), "context_status": ContextStatus.RETRIEVED_NOTHING}
+    empty = [
+        replace(one, evaluator="retrieval_empty", case=replace(one.case, **(nothing if one.defect else {})))
+        for one in asked_for
+    ]
+    text = words(digest(tmp_path, empty))
+    assert "Unanswered questions\nshop: 50 % (" in text
+
+
+def test_incidents_that_were_open_in_the_period_are_listed(tmp_path: Path) -> None:
+    file = IncidentFile(tmp_path / files.INCIDENTS, ManualClock(UNTIL))
+    for name, fired, ended in (("old", BEFORE, BEFORE + 60), ("new", SINCE + 60, SINCE + 7260), ("on", SINCE, None)):
+        peak = RatePeak(fired, 0.23, 0.2, 0.26, 400, 92, 3600.0)
+        file.save(
+            Incident(
+                id=name,
+                app="shop",
+                evaluator="groundedness",
+                defect_rule="",
+                version="v1",
+                fired=fired,
+                checked=ended or UNTIL,
+                severity="critical",
+                worst="critical",
+                alerts=(),
+                peak=peak,
+                ended=ended,
+            )
+        )
+    file.close()
+    text = words(digest(tmp_path, week(0, 20, 1, SINCE)))
+    (closed,) = [line for line in text.splitlines() if line.endswith("(new).")]
+    assert closed.startswith("shop, groundedness: critical since ")
+    assert ", for 2 h, up to 23 % of 400 judged (new)." in closed
+    assert "it lasts, up to 23 % of 400 judged (on)." in text
+    assert "(old)" not in text
