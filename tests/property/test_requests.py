@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor import registry
@@ -77,6 +77,7 @@ def test_every_span_belongs_to_at_most_one_request(several: list[Asked], data: s
     assert len(spans) == len(set(spans))
 
 
+@settings(max_examples=12)
 @given(st.integers(0, 40))
 def test_requests_are_conserved_beyond_the_limit(further: int) -> None:
     number = partition.MAX_REQUESTS + further

@@ -7,7 +7,6 @@ import sqlite3
 import stat
 from pathlib import Path
 
-import anyio
 import pytest
 
 from monitor.clock import ManualClock
@@ -101,7 +100,6 @@ async def spooled(folder: Path, retain: float, numbers: tuple[int, ...]) -> list
         taken_up = [found.record async for found in spool.replay()]
         for number in numbers:
             (await spool.append(record(number))).settle()
-        await anyio.sleep(0.7)  # deletions are written half a second later at the latest
     return taken_up
 
 
