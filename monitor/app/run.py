@@ -37,6 +37,8 @@ from monitor.jobs.diagnosis.process import Diagnoser
 from monitor.jobs.diagnosis.words import alert_line
 from monitor.jobs.incidents import IncidentKeeper
 from monitor.jobs.incidents.investigation import Investigation
+from monitor.jobs.knowledge import KnowledgeReports
+from monitor.jobs.topics import TopicKeeper
 from monitor.jobs.trial.queue import TrialQueue
 from monitor.judge.client import LOADING
 from monitor.model.external import USER_FEEDBACK, ScoreSource
@@ -88,9 +90,10 @@ async def run(
         replay = await _replayed_results(config, parts, made.evaluation)
         trials, incidents = _trial_queue(config, parts), _incident_keeper(config, parts)
         diagnoser = Diagnoser(config.storage.path / files.HISTORY, config.slices, clock)
+        topics = TopicKeeper(config.storage.path / files.HISTORY, parts.running.runtime.kept, clock)
         if config.ui.enabled:
             shown = _page_context(
-                config, parts, made, pipeline, trials=trials, incidents=incidents, diagnoser=diagnoser
+                config, parts, made, pipeline, trials=trials, incidents=incidents, diagnoser=diagnoser, topics=topics
             )
             mount(shown, config.ui)
         running, runtime = parts.running, parts.running.runtime
@@ -106,6 +109,7 @@ async def run(
             beside.start_soon(canary.run)
             beside.start_soon(incidents.run)
             beside.start_soon(DigestSender(config, runtime).run)
+            beside.start_soon(topics.run)
             beside.start_soon(parts.followers.run)
             beside.start_soon(made.backfill.run, backfill_context(config, parts, made))
             if made.severe is not None:
@@ -239,6 +243,7 @@ def _page_context(
     trials: TrialQueue | None,
     incidents: IncidentKeeper,
     diagnoser: Diagnoser,
+    topics: TopicKeeper,
 ) -> PageContext:
     """Everything that the UI shows; without `trials` it offers none."""
     running = parts.running
@@ -265,6 +270,7 @@ def _page_context(
         retention=config.storage.retention,
         keeps_texts=config.storage.texts == "all",
         incidents=incidents,
+        knowledge=KnowledgeReports(config.storage.path / files.HISTORY, topics, running.runtime.clock),
         trials=trials,
         diagnose=diagnoser.diagnose,
     )

@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from monitor.clock import Clock
 from monitor.errors import MonitorError
-from monitor.stages.kept_state import KeptState, StateValue
+from monitor.stages.kept_state import KeptState
 from monitor.statistics.topics import TOPICS_AT_MOST, QuestionTopic, QuestionWords, renewed
 from monitor.storage.history.reader import HistoryReader
 from monitor.storage.state_file import kept_value
@@ -37,9 +37,9 @@ class TopicKeeper:
     def __init__(self, history: Path, state: KeptState, clock: Clock) -> None:
         self._history = history
         self._clock = clock
-        self._value: StateValue = state.load(_STATE) or {}
+        self._value: dict[str, object] = dict(state.load(_STATE) or {})
         self._topics = _read(self._value)
-        state.follow(_STATE, lambda: self._value)
+        state.follow(_STATE, self._value.copy)
 
     def of(self, app: str) -> tuple[QuestionTopic, ...]:
         """Return the topics of an app, the rarest first."""
@@ -59,7 +59,8 @@ class TopicKeeper:
         except MonitorError:  # who writes the history reports it
             return
         self._topics = found
-        self._value = {app: [list(one) for one in topics] for app, topics in found.items()}
+        self._value.clear()
+        self._value.update({app: [list(one) for one in topics] for app, topics in found.items()})
 
 
 def renewed_topics(

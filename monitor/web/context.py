@@ -11,6 +11,7 @@ from monitor.alerts.state import AlertState
 from monitor.jobs.backfill.store import Missed
 from monitor.jobs.diagnosis import DiagnosisRequest, RateDiagnosis
 from monitor.jobs.incidents import IncidentKeeper
+from monitor.jobs.knowledge import KnowledgeReports
 from monitor.jobs.trial.queue import TrialQueue
 from monitor.model.outcome import DefectRule
 from monitor.model.service_version import VersionChange
@@ -40,6 +41,7 @@ class PageContext:
         explain_evaluator: why an evaluator ran as often as it did since a wall-clock second, for one app or all.
         missed: evaluations that were skipped while a judge was paused, and that no backfill has requested yet.
         retention: how many seconds the history keeps results; `keeps_texts`: with question, context and answer.
+        knowledge: lists of documents and of unanswered questions.
         incidents: the incidents, and what people note on them.
         diagnose: since when a rate is higher, and what its bad answers have in common; raises `MonitorError`.
         trials: runs an evaluator on one case; None where trials are switched off.
@@ -66,6 +68,7 @@ class PageContext:
     retention: float
     keeps_texts: bool
     incidents: IncidentKeeper
+    knowledge: KnowledgeReports
     trials: TrialQueue | None = None
 
     def alert_rules(self, evaluator: str) -> tuple[DefectRule, ...]:

@@ -14,6 +14,7 @@ from monitor.model.outcome import skipped_in_words
 from monitor.quantities import human_duration
 from monitor.web import charts, highlights, texts
 from monitor.web.cases import unsupported
+from monitor.web.queries import ListQuery
 from monitor.web.views import EvidenceView, ResultView
 
 _FOLD: Final = 4000
@@ -88,6 +89,15 @@ def to_answers(**query: str) -> str:
     return f"answers?{urlencode(given, errors='replace')}" if given else "answers"
 
 
+def to_list(name: str, asked: ListQuery, page: int = 1) -> str:
+    """Return the address of a list with the same query; `name` is `documents`, `documents.csv` or `unanswered`."""
+    given = {"app": asked.app, "since": asked.since_text}
+    if name != "unanswered":
+        given |= {"evaluator": asked.evaluator, "order": asked.order, "search": asked.search}
+        given |= {"page": str(page) if page > 1 else ""}
+    return f"{name}?{urlencode({key: value for key, value in given.items() if value}, errors='replace')}"
+
+
 def render(name: str, *, now: float, **values: Any) -> bytes:
     """Return the page of the template `name`. The value `up` leads from the page to the root."""
     text = _environment().get_template(f"{name}.html").render(now=now, time=texts.Times(now), page=name, **values)
@@ -122,6 +132,7 @@ def _environment() -> Environment:
         "to_answers": to_answers,
         "to_why": texts.to_why,
         "to_diagnosis": texts.to_diagnosis,
+        "to_list": to_list,
         "fold": _FOLD,
     }
     return made

@@ -12,6 +12,7 @@ from pydantic.json_schema import models_json_schema
 from monitor import __version__
 from monitor.web import queries
 from monitor.web.diagnosis import DiagnosisView
+from monitor.web.documents import DocumentsView, UnansweredView
 from monitor.web.incidents import IncidentReportView, IncidentsView
 from monitor.web.post_guard import NoteRequest, TrialRequest
 from monitor.web.rate_views import AlertsView, Overview
@@ -29,6 +30,8 @@ _PATHS: Final[Mapping[str, tuple[str, type[BaseModel], tuple[str, ...]]]] = {
         DiagnosisView,
         queries.DIAGNOSIS,
     ),
+    "documents": ("Documents, and the answers for which they were retrieved.", DocumentsView, queries.DOCUMENTS),
+    "unanswered": ("What people ask that is not answered, by topic.", UnansweredView, queries.UNANSWERED),
     "alerts": ("All alerts, firing ones first.", AlertsView, ()),
     "incidents": ("The newest incidents, newest first.", IncidentsView, ()),
     "incidents/{id}": ("One incident with all that is kept of it.", IncidentReportView, ()),

@@ -19,6 +19,7 @@ from monitor.telemetry.site import WebResponse
 from monitor.web import cases, diagnosis, overview, queries, why
 from monitor.web.context import PageContext
 from monitor.web.counters import external_evaluators
+from monitor.web.documents import DocumentPages
 from monitor.web.incidents import IncidentPages, IncidentReportView
 from monitor.web.queries import BadQueryError
 from monitor.web.rate_views import Overview
@@ -52,6 +53,7 @@ class Pages:
         trials = context.trials
         self._trials = TrialPages(context, trials, settings, self._audit) if trials is not None else None
         self._incidents = IncidentPages(context, settings, self._audit)
+        lists = DocumentPages(context, self._audit)
         self._slots = anyio.Semaphore(_CONCURRENT)
         self._waiting = 0
         self._pages: Mapping[str, Callable[[str], _Response]] = {
@@ -61,6 +63,11 @@ class Pages:
             "/incidents": self._incident_list,
             "/why": self._why,
             "/diagnosis": self._diagnosis,
+            "/documents": lists.documents,
+            "/documents.csv": lists.documents_csv,
+            "/unanswered": lists.unanswered,
+            f"{_API}documents": lists.documents_json,
+            f"{_API}unanswered": lists.unanswered_json,
             "/favicon.svg": self._icon,
             f"{_API}overview": self._overview_json,
             f"{_API}answers": self._answers_json,

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
 from urllib.parse import parse_qsl
 
+from monitor.jobs.documents import Order
 from monitor.quantities import parse_duration
 
 Outcome = Literal["defect", "passed", "score", "unscored", "skipped", "any"]
@@ -17,6 +18,7 @@ LIMIT: Final = 200
 
 _FEW: Final = 30
 _LONGEST_VALUE: Final = 256
+_LONGEST_PAGE: Final = 6  # digits
 _EARLIEST, _LATEST = 0.0, 32_503_680_000.0  # the year 3000
 
 
@@ -55,6 +57,12 @@ PARAMETERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
         {"type": "string", "maxLength": _LONGEST_VALUE},
     ),
     "trace": ("The id of a trace, or of the row that a case came in.", {"type": "string", "maxLength": _LONGEST_VALUE}),
+    "order": (
+        "What comes first.",
+        {"type": "string", "enum": list(get_args(Order)), "default": "worst"},
+    ),
+    "search": ("A part of a document's address.", {"type": "string", "maxLength": _LONGEST_VALUE}),
+    "page": ("The number of the page.", {"type": "integer", "minimum": 1, "default": 1}),
     "limit": (
         "Results at most.",
         {"type": "integer", "minimum": 1, "maximum": LIMIT, "default": _FEW},
@@ -66,6 +74,9 @@ WHY: Final = ("trace", "evaluator", "since", "app")
 OVERVIEW: Final = ("window", "app")
 DIAGNOSIS: Final = ("app", "evaluator", "since", "until", "defect_rule")
 ANSWERS: Final = ("app", "evaluator", "since", "until", "outcome", "level", "defect_rule", "limit")
+
+DOCUMENTS: Final = ("app", "evaluator", "since", "order", "search", "page")
+UNANSWERED: Final = ("app", "since")
 
 
 class BadQueryError(Exception):
@@ -106,6 +117,18 @@ class DiagnosisQuery(NamedTuple):
     until: float | None
     since_text: str
     defect_rule: str
+
+
+class ListQuery(NamedTuple):
+    """A list of documents or of unanswered questions of one app; `window` is in seconds, up to now."""
+
+    app: str
+    evaluator: str
+    window: float
+    since_text: str
+    order: Order
+    search: str
+    page: int
 
 
 def read(query: str, allowed: Collection[str]) -> dict[str, str]:
@@ -178,6 +201,26 @@ def diagnosis(given: Mapping[str, str], now: float, rules: Collection[str]) -> D
         raise BadQueryError(f"since: {since_text!r} is not before {'until' if 'until' in given else 'now'}")
     rule = _one_of("defect_rule", given["defect_rule"], rules) if "defect_rule" in given else ""
     return DiagnosisQuery(given.get("app", ""), given.get("evaluator", ""), float(window), until, since_text, rule)
+
+
+def listing(given: Mapping[str, str], now: float) -> ListQuery:
+    """Return the requested list, at the wall-clock second `now`. Raises `BadQueryError`."""
+    since_text = given.get("since", "7d")
+    window = now - _time("since", since_text, now)
+    if window <= 0:
+        raise BadQueryError(f"since: {since_text!r} is not in the past")
+    page = given.get("page", "1")
+    if not (page.isascii() and page.isdigit() and len(page) <= _LONGEST_PAGE and int(page) >= 1):
+        raise BadQueryError(f"page: {page!r} is not a whole number from 1")
+    return ListQuery(
+        app=given.get("app", ""),
+        evaluator=given.get("evaluator", ""),
+        window=round(window, 3),
+        since_text=since_text,
+        order=cast("Order", _one_of("order", given.get("order", "worst"), get_args(Order))),
+        search=given.get("search", ""),
+        page=int(page),
+    )
 
 
 def _one_of(name: str, value: str, allowed: Collection[str]) -> str:

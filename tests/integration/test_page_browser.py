@@ -80,6 +80,7 @@ PAGES = ["/", "/answers?outcome=any&limit=200", "/alerts", *map(to_case, CASES)]
 PAGES += [f"/why?trace={quote(CASES['script'])}", f"/why?trace={quote(CASES['turning'], errors='replace')[:200]}"]
 PAGES += ["/why?evaluator=overlap_groundedness", "/incidents"]
 PAGES += [f"/incidents/20231114-0000000{number}" for number in range(len(CASES))]
+PAGES += [f"/{name}?app={quote(CASES['script'][:100])}" for name in ("documents", "unanswered")]
 
 
 @pytest.mark.parametrize("path", PAGES)

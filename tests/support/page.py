@@ -26,6 +26,8 @@ from monitor.jobs.backfill.store import Missed
 from monitor.jobs.diagnosis.process import Diagnoser
 from monitor.jobs.incidents import IncidentKeeper
 from monitor.jobs.incidents.investigation import Investigation
+from monitor.jobs.knowledge import KnowledgeReports
+from monitor.jobs.topics import TopicKeeper
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Cost, DefectRule, EvaluationResult, Evidence, Score
 from monitor.model.service_version import VersionChange
@@ -166,6 +168,11 @@ class Site:
             retention=7 * 86400.0,
             keeps_texts=self.texts,
             incidents=self.keeper,
+            knowledge=KnowledgeReports(
+                self.folder / "history.db",
+                TopicKeeper(self.folder / "history.db", self.runtime.kept, self.clock),
+                self.clock,
+            ),
         )
         self.pages = Pages(self.context, self.settings, started_at=NOW - 100)
         mount(self.context, self.settings)
