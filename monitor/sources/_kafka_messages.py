@@ -25,7 +25,7 @@ _NAME: Final = "kafka"
 _LARGE: Final = 256 * 1024  # reading more than this would keep other tasks on the event loop waiting
 _AGAIN: Final = 0.2
 _MESSAGES_AT_ONCE: Final = 32
-_BYTES_AT_ONCE: Final = 128 * 1024
+_BYTES_AT_ONCE: Final = 512 * 1024
 _MOST_NAMES: Final = 50
 """Names of fields that are not read, of each topic, that are logged."""
 _HEX: Final = frozenset(b"0123456789abcdefABCDEF")

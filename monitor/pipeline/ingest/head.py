@@ -85,15 +85,15 @@ class HeadSampling:
         found = Sorted([], {}, {}, {}, {}, {}, "", [])
         sort = self._sort_spans if batch.signal == "traces" else self._sort_records
         fault = ""
-        self._origins = decode.Origins()
         for group in batch.groups:
             service = self._sender(group.resource, group.scope)
             if service.is_self:
                 self._sort_self(batch.signal, group, service.app, found)
             else:
                 fault = sort(group, service, rate, found) or fault
-        self._origins = decode.Origins()  # it may hold much
-        return found._replace(fault=fault)
+        if batch.signal == "logs":
+            self._origins = decode.Origins()  # it may hold much
+        return found._replace(fault=fault) if fault else found
 
     def _sort_spans(self, group: EncodedGroup, service: _Sender, rate: float, found: Sorted) -> str:
         items, app = group.items, service.app

@@ -144,7 +144,7 @@ class SpanIngest:
         source = batch.source
         self._pass(source, found)
         now = self._runtime.clock.monotonic()
-        origins = decode.Origins()
+        origins: decode.Origins | None = None
         kept = ((trace_id, entry) for trace_id, entry in found.kept.items() if entry.parts)
         for number, (trace_id, entry) in enumerate(kept, 1):
             if number % _TRACES_AT_ONCE == 0:
@@ -166,6 +166,7 @@ class SpanIngest:
             self._count("traces", source, added.spans)
             self._count("logs", source, added.records)
             if added.spans.late and self._processor is not None:
+                origins = origins or decode.Origins()
                 self._processor.take(_late_scores(trace_id, entry, origins), ack)
         if found.external_scores and self._processor is not None:
             self._processor.take(found.external_scores, ack)

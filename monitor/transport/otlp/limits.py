@@ -32,6 +32,7 @@ _CHEAP = 65_536  # bytes of gzip that are inflated up to the limit rather than r
 _PIECE = 65_536
 _SMALL_ITEM = 16_384  # an item of so few bytes cannot take more than half a megabyte when decoded
 _SPLITTABLE = 256 * 1024  # parsing so few bytes takes at most 10 MB and some milliseconds, even of hostile ones
+_SMALLEST = 2  # bytes of a resource, scope, span or log record in a body, even if it is empty
 _ENVELOPES = 6  # fields around each span, were every span in a resource and scope of its own
 _VARINT, _LENGTH_DELIMITED = 0, 2
 _FIXED_LENGTHS = {1: 8, 5: 4}
@@ -106,13 +107,14 @@ def cut(body: bytes, max_items: int) -> list[EncodedGroup]:
     if len(body) > _SPLITTABLE:
         _count(body, max_items)
     request = wire.parse(body)
-    # The parsed outline knows how many there are, before Python makes an object of each.
-    if len(request.groups) > max_items:
-        raise _too_many(max_items, "resources")
-    if sum(len(group.scoped) for group in request.groups) > max_items:
-        raise _too_many(max_items, "scopes")
-    if sum(len(scoped.items) for group in request.groups for scoped in group.scoped) > max_items:
-        raise _too_many(max_items)
+    if len(body) > _SMALLEST * max_items:
+        # The parsed outline knows how many there are, before Python makes an object of each.
+        if len(request.groups) > max_items:
+            raise _too_many(max_items, "resources")
+        if sum(len(group.scoped) for group in request.groups) > max_items:
+            raise _too_many(max_items, "scopes")
+        if sum(len(scoped.items) for group in request.groups for scoped in group.scoped) > max_items:
+            raise _too_many(max_items)
     return wire.groups_of(request)
 
 
