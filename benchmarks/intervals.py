@@ -69,7 +69,7 @@ def drawn_day(rate: float, auroc: float, seed: str) -> list[tuple[bool, float]]:
         inputs[0] += apart * defect
         at = number if number < day else day + (number - day) * 7919 % day  # defects all over the day
         risk = learner.probability(inputs)
-        drawn = pacer.draw(risk, at * 60 / _CASES_A_MINUTE, learner.trust) if number < day else None
+        drawn = pacer.draw(risk, at * 60 / _CASES_A_MINUTE) if number < day else None
         if drawn is None:
             found.append((defect, inputs))
         elif rng.random() < drawn.probability:
@@ -77,7 +77,7 @@ def drawn_day(rate: float, auroc: float, seed: str) -> list[tuple[bool, float]]:
     rng.shuffle(found)
     times = (day + number for number in range(day))
     return [
-        (defect, pacer.draw(learner.probability(inputs), at * 60 / _CASES_A_MINUTE, learner.trust).probability)
+        (defect, pacer.draw(learner.probability(inputs), at * 60 / _CASES_A_MINUTE).probability)
         for (defect, inputs), at in zip(found, times, strict=True)
     ]
 

@@ -37,9 +37,9 @@ DEFECTS: Final = 13_000
 # -- gain, exactly, at some numbers of verdicts
 
 
-def efficiency(mix: Mix, risks: Sequence[float], trust: float = 1.0) -> float:
+def efficiency(mix: Mix, risks: Sequence[float]) -> float:
     """Judgements that an even draw needs for the variance of the rate that these risks lead to, by judgements made."""
-    chances = _chances(mix, risks, trust)
+    chances = _chances(mix, risks)
     rate = math.fsum(often * row.defect for row, often in zip(*mix, strict=True))
     spent = math.fsum(often * chance for often, chance in zip(mix.often, chances, strict=True))
     variance = math.fsum(
@@ -48,11 +48,11 @@ def efficiency(mix: Mix, risks: Sequence[float], trust: float = 1.0) -> float:
     return rate * (1 - rate) / (spent * variance)
 
 
-def _chances(mix: Mix, risks: Sequence[float], trust: float) -> list[float]:
+def _chances(mix: Mix, risks: Sequence[float]) -> list[float]:
     mean = math.fsum(often * risk for often, risk in zip(mix.often, risks, strict=True))
     raw = [deviation(risk, mean) for risk in risks]
     average = math.fsum(often * one for often, one in zip(mix.often, raw, strict=True))
-    wanted = [trust * one / average + 1 - trust for one in raw]
+    wanted = [one / average for one in raw]
     chances, scale = [_SHARE for _ in wanted], _SHARE
     for _ in range(20):
         chances = [min(max(scale * one, _SHARE * FLOOR), 1.0) for one in wanted]
@@ -97,7 +97,7 @@ def learned(stream: Stream, rng: random.Random, checkpoints: Sequence[int] = CHE
     for before, until in pairwise((0, *checkpoints)):
         for _ in range(before, until, _DELAY):
             seen = stream.seen()
-            chances = _chances(seen, [learner.probability(row.seen) for row in seen.rows], learner.trust)
+            chances = _chances(seen, [learner.probability(row.seen) for row in seen.rows])
             drawn = [often * chance for often, chance in zip(seen.often, chances, strict=True)]
             for number in rng.choices(range(len(drawn)), drawn, k=_DELAY):
                 row = seen.rows[number]
@@ -116,7 +116,7 @@ def learned_mean(
 
 
 def _gain_of(learner: DefectModel, held: Mix) -> float:
-    return efficiency(held, [learner.probability(row.seen) for row in held.rows], learner.trust)
+    return efficiency(held, [learner.probability(row.seen) for row in held.rows])
 
 
 # -- the whole loop, by the clock
@@ -193,7 +193,7 @@ def closed_loop(
         for number in range(came):
             row = rng.choice(bad if rng.random() < now_rate else good)
             risk = learner.probability(row.seen) if boost else None
-            paced = pacer.draw(risk, (minute + number / came) * 60.0, learner.trust)
+            paced = pacer.draw(risk, (minute + number / came) * 60.0)
             spent += paced.probability
             run.cases += 1
             run.defects += row.defect

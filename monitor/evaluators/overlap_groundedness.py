@@ -79,7 +79,9 @@ class OverlapGroundedness(Evaluator):
         explanation = measured.sentence(len(evidence))
         if len(case.response) > RESPONSE_CHARACTERS:
             explanation += f" Read: {RESPONSE_CHARACTERS} of {len(case.response)} characters."
-        return Score(value, explanation, self.scale.level(value), evidence, measured.measures(), used_sources=used)
+        asked = {word.key for word in words(case.request.query[:_QUESTION_CHARACTERS]) if word.content}
+        measures = measured.measures() | _shape(found, content, measured.known, asked, context)
+        return Score(value, explanation, self.scale.level(value), evidence, measures, used_sources=used)
 
 
 class _Measured(NamedTuple):
@@ -90,8 +92,7 @@ class _Measured(NamedTuple):
     content: int
     in_order: int
     coverage: float
-    worst_coverage: float
-    pairs: float
+    sentences: int
     marked_supported: int
     marked: int
 
@@ -107,15 +108,11 @@ class _Measured(NamedTuple):
         return min(max(blend / sum(_WEIGHTS[part] for part in shares), 0.0), 1.0)
 
     def measures(self) -> dict[str, float]:
-        """Return what samplers learn from: shares that the context does not support, and counts."""
+        """Return what is learned from, as far as it follows from the counts: what is absent, and how much there is."""
         return {
-            "words_absent": 1 - self.supported / self.content,
-            "order_absent": 1 - self.in_order / min(self.content, _SUBSEQUENCE_WORDS),
-            "sentences_absent": 1 - self.coverage,
-            "worst_sentence_absent": 1 - self.worst_coverage,
-            "pairs_absent": 1 - self.pairs,
-            "marked_absent": 1 - self.marked_supported / self.marked if self.marked else 0.0,
-            "words": float(self.content),
+            "value_absent": 1 - self.value(),
+            "marked_absent_n": float(self.marked - self.marked_supported),
+            "n_sentences": float(self.sentences),
             "novel_words": float(self.content - self.supported),
         }
 
@@ -137,12 +134,9 @@ def _measure(content: Sequence[Word], context: Sequence[Sequence[str]]) -> _Meas
     at_most = max(8, _COVERAGE_STEPS // len(content))
     postings: dict[str, list[int]] = {}
     in_order: list[str] = []
-    neighbours: set[tuple[str, str]] = set()
     for number, sentence in enumerate(context):
         held = list(filter(asked.__contains__, sentence))
         in_order += held
-        if len(held) > 1:
-            neighbours.update(pairwise(held))
         for key in held:
             places = postings.get(key)
             if places is None:
@@ -154,7 +148,6 @@ def _measure(content: Sequence[Word], context: Sequence[Sequence[str]]) -> _Meas
     for word in content:
         of_sentence[word.sentence].append(word.key)
     shares = [_best_share(said, postings) for said in of_sentence.values()]
-    pairs = [pair for said in of_sentence.values() for pair in pairwise(said)]
     marked = [word.key for word in content if word.marked]
     return _Measured(
         known=known,
@@ -162,8 +155,7 @@ def _measure(content: Sequence[Word], context: Sequence[Sequence[str]]) -> _Meas
         content=len(content),
         in_order=common_subsequence(keys[:_SUBSEQUENCE_WORDS], in_order[:_SUBSEQUENCE_MATCHES]),
         coverage=sum(shares) / len(shares),
-        worst_coverage=min(shares),
-        pairs=sum(map(neighbours.__contains__, pairs)) / len(pairs) if pairs else 1.0,
+        sentences=len(shares),
         marked_supported=sum(map(known.__contains__, marked)),
         marked=len(marked),
     )
@@ -205,6 +197,50 @@ def _uses(
         held.update((key,) for key in keys)
         held.update(pairwise(keys))
     return len(held & things) >= enough or 2 * sum((key,) in held for key in new) >= len(new)
+
+
+def _shape(
+    found: Sequence[Word],
+    content: Sequence[Word],
+    known: frozenset[str],
+    asked: set[str],
+    documents: Sequence[Sequence[Sequence[str]]],
+) -> dict[str, float]:
+    """Return what is learned from besides the counts: how the response is made of the context and of the question.
+
+    `found` are all words of the response and `content` those with content, `known` the keys of the latter that the
+    context has, `asked` the keys of the question's content words. `documents` are the keys of the context by document
+    and sentence.
+
+    - `trigrams_absent`: the share of three consecutive words of a sentence that no sentence of the context has so.
+    - `drift`: the share absent of the last third of the content words, minus that of the first third.
+    - `doc_share`: 1 - the largest share of the content words that one document has.
+    - `type_token`: different content words, per content word.
+    - `question_absent`: the share of the question's different content words that the context does not have.
+    """
+    triples = [
+        (one.key, two.key, three.key)
+        for one, two, three in zip(found, found[1:], found[2:], strict=False)
+        if one.sentence == three.sentence
+    ]
+    new = set(triples)
+    for keys in chain.from_iterable(documents):
+        new.difference_update(zip(keys, keys[1:], keys[2:], strict=False))
+    often = Counter(word.key for word in content)
+    wanted, seen, most = asked | often.keys(), set[str](), 0
+    for document in documents:
+        held = wanted.intersection(chain.from_iterable(document))
+        seen |= held
+        most = max(most, sum(often[key] for key in held))
+    third = len(content) // 3
+    absent = [word.key not in known for word in content]
+    return {
+        "trigrams_absent": sum(triple in new for triple in triples) / len(triples) if triples else 0.0,
+        "drift": (sum(absent[-third:]) - sum(absent[:third])) / third if third else 0.0,
+        "doc_share": 1 - most / len(content),
+        "type_token": len(often) / len(content),
+        "question_absent": len(asked - seen) / len(asked) if asked else 0.0,
+    }
 
 
 def _best_share(keys: Sequence[str], postings: dict[str, list[int]]) -> float:

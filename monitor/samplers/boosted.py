@@ -29,7 +29,7 @@ _Marked = Annotated[str, Field(pattern=r"^[^=]+=.+$")]
 class Boosted(Budgeted):
     """A budget of which half is spread evenly and half goes to the cases that are probably defects.
 
-    A model of eight numbers per app learns from verdicts which cases these are. Every case keeps a known probability of
+    A model of ten numbers per app learns from verdicts which cases these are. Every case keeps a known probability of
     at least half of the mean and counts by its inverse, so rates stay unbiased. If boosting has done harm for a week,
     it is paused for a week.
     """
@@ -46,7 +46,7 @@ class Boosted(Budgeted):
     thumbs-down, or for requests in which a tool failed."""
 
     export_model: bool = False
-    """Whether to export the coefficients: seven series per app."""
+    """Whether to export the coefficients: nine series per app."""
 
     @property
     def sees(self) -> str:
@@ -85,7 +85,7 @@ class _Boosting:
         if app.paused_until > self._runtime.clock.monotonic():
             return self._budget.draw(None, seen, shift=shift, part=part)
         risk = app.learner.probability(seen, shift)
-        return self._budget.draw(risk, seen, app.learner.trust, shift=shift, part=part)
+        return self._budget.draw(risk, seen, shift=shift, part=part)
 
     def learn(self, case: Case, decision: SamplingDecision, *, defect: bool | None, dollars: float) -> None:
         self._budget.paid(dollars)

@@ -85,21 +85,20 @@ class SamplingBudget:
         self,
         risk: float | None,
         inputs: tuple[float, ...] = (),
-        trust: float = 1.0,
         *,
         shift: float = 0.0,
         part: float = 1.0,
     ) -> SamplingDecision:
         """Return the probability of the case that has arrived.
 
-        `risk`, `trust` and `part` as in `BudgetPacer.draw`, the rest as in `SamplingDecision`.
+        `risk` and `part` as in `BudgetPacer.draw`, the rest as in `SamplingDecision`.
         """
         share = self._group.of_budget
         if share != self._share:
             self._pacer.scale(share / self._share)
             self._share = share
         self._drawn = True
-        paced = self._pacer.draw(risk, self._clock.monotonic(), trust, part)
+        paced = self._pacer.draw(risk, self._clock.monotonic(), part)
         return SamplingDecision(paced.probability, paced.target, risk, inputs, paced.thinned, shift)
 
     def _state(self) -> StateValue:

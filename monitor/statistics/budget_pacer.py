@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from monitor.statistics.defect_model import PRIOR_RATE
+from monitor.statistics.defect_model import PRIOR_RISK
 from monitor.statistics.limits import TokenBucket
 
 CAP: Final = 4.0
@@ -87,8 +87,8 @@ class BudgetPacer:
         self._began = self._minute = now
         self._spent = 0.0
         self._cases = 0.0
-        self._mean_risk = PRIOR_RATE
-        self._risk_sum, self._deviation_sum = PRIOR_RATE * _RISK_CASES, deviation(PRIOR_RATE, PRIOR_RATE) * _RISK_CASES
+        self._mean_risk = PRIOR_RISK
+        self._risk_sum, self._deviation_sum = PRIOR_RISK * _RISK_CASES, deviation(PRIOR_RISK, PRIOR_RISK) * _RISK_CASES
         self._risk_cases = _RISK_CASES
         self._scale = 1.0
         self._raw = self._wanted = self._uncorrected = 0.0
@@ -155,23 +155,23 @@ class BudgetPacer:
     def _averages(self) -> tuple[tuple[str, _Average], ...]:
         return ("slow", self._slow), ("recent", self._recent), ("fast", self._fast)
 
-    def draw(self, risk: float | None, now: float, trust: float = 1.0, part: float = 1.0) -> Paced:
+    def draw(self, risk: float | None, now: float, part: float = 1.0) -> Paced:
         """Return the probability, above 0, of the case that has arrived.
 
-        `risk` is its probability of a defect, None if unknown; `trust`, 0 to 1, how much to rely on it. `part`, above 0
-        to 1, is the part of the probability that the caller will use; the budget counts the case accordingly.
+        `risk` is its probability of a defect, None if unknown. `part`, above 0 to 1, is the part of the probability
+        that the caller will use; the budget counts the case accordingly.
         """
         self._pass_time(now)
         self._cases += part
         target = self.target
-        wanted = target if risk is None else self._boosted(risk, trust, target, part)
+        wanted = target if risk is None else self._boosted(risk, target, part)
         room = self._bucket.room
         probability = wanted * room
         self._bucket.take(probability * part)
         self._spent += probability * part
         return Paced(probability, target, room < 1)
 
-    def _boosted(self, risk: float, trust: float, target: float, part: float) -> float:
+    def _boosted(self, risk: float, target: float, part: float) -> float:
         one = deviation(risk, self._mean_risk)
         mean = self._deviation_sum / self._risk_cases
         self._risk_sum += part * risk
@@ -179,7 +179,7 @@ class BudgetPacer:
         self._risk_cases += part
         if target >= 1:
             return 1.0
-        wanted = self._scale * target * (trust * one / mean + 1 - trust)
+        wanted = self._scale * target * one / mean
         wanted = min(max(wanted, target * FLOOR), 1.0)
         self._raw += part * wanted
         self._wanted += part * target

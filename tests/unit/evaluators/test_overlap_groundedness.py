@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from monitor.evaluators._text import common_subsequence, sentences_of_keys, word
 from monitor.evaluators.overlap_groundedness import RESPONSE_CHARACTERS, STRETCHES, OverlapGroundedness
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason
+from monitor.statistics.defect_model import INPUTS, are_inputs, inputs
 from tests.support.local_evaluators import finish
 from tests.support.paths import DATA
 from tests.support.work import assert_linear
@@ -41,6 +43,63 @@ async def claims(response: str, *contexts: str) -> list[str]:
         assert one.verdict == "absent"
         assert response[one.start : one.end] == one.claim
     return [one.claim for one in found.evidence]
+
+
+def seen(response: str, *contexts: str, question: str = "") -> Outcome:
+    return finish(OverlapGroundedness().evaluate(Case.from_texts(question, response, contexts), None))
+
+
+def measured(response: str, *contexts: str, question: str = "") -> dict[str, float]:
+    found = seen(response, *contexts, question=question)
+    assert isinstance(found, Score)
+    return dict(found.measures)
+
+
+class TestMeasures:
+    def test_they_are_the_inputs_of_what_learns(self) -> None:
+        found = seen("Books may be kept for nine months in Paris.", LIBRARY)
+        assert isinstance(found, Score)
+        assert tuple(sorted(found.measures)) == tuple(sorted(INPUTS))
+        assert found.measures["value_absent"] == pytest.approx(1 - found.value)
+
+    def test_counts_are_of_what_is_absent_and_of_sentences_with_content(self) -> None:
+        found = measured("Books may be kept for 12 months in Paris. It is so. The library opens.", LIBRARY)
+        assert (found["marked_absent_n"], found["novel_words"], found["n_sentences"]) == (2, 3, 2)
+
+    def test_three_words_in_a_row_count_as_held_only_within_a_sentence_of_the_context(self) -> None:
+        assert measured("books may be kept", LIBRARY)["trigrams_absent"] == 0
+        assert measured("kept books may be", LIBRARY)["trigrams_absent"] == 0.5
+        assert measured("to Saturday books", "open to Saturday. Books are kept.")["trigrams_absent"] == 1
+        assert measured("library books", LIBRARY)["trigrams_absent"] == 0, "no three words"
+
+    def test_drift_is_how_much_more_of_the_end_than_of_the_beginning_is_absent(self) -> None:
+        assert measured("library books kept elephants", LIBRARY)["drift"] == 1
+        assert measured("elephants library books kept", LIBRARY)["drift"] == -1
+        assert measured("library elephants", LIBRARY)["drift"] == 0
+
+    def test_an_answer_put_together_from_several_documents_has_less_of_each(self) -> None:
+        assert measured("library books", "a library", "some books")["doc_share"] == 0.5
+        assert measured("library books", "some books", "library of books")["doc_share"] == 0
+        assert measured("library books", "nothing here")["doc_share"] == 1
+
+    def test_repeated_words_and_words_of_the_question_that_the_context_lacks(self) -> None:
+        found = measured("library library library books", LIBRARY, question="Where is the library in Paris?")
+        assert (found["type_token"], found["question_absent"]) == (0.5, 0.5)
+        assert measured("library", LIBRARY)["question_absent"] == 0
+
+    @given(response=st.text(max_size=200), contexts=st.lists(st.text(max_size=200), max_size=4), question=st.text())
+    def test_of_any_text_they_are_finite_and_shares_are_shares(self, response, contexts, question) -> None:
+        found = seen(response, *contexts, question=question)
+        if isinstance(found, Score):
+            assert all(map(math.isfinite, found.measures.values()))
+            shares = ("value_absent", "trigrams_absent", "doc_share", "type_token", "question_absent")
+            assert all(0 <= found.measures[name] <= 1 for name in shares)
+            assert -1 <= found.measures["drift"] <= 1
+            assert are_inputs(inputs({"overlap_groundedness": found}, "overlap_groundedness") or ())
+
+    @pytest.mark.parametrize("text", ["word " * 40_000, "a. " * 40_000, "\u6f22" * 40_000, "?" * 40_000, "x" * 40_000])
+    def test_a_huge_question_is_read_in_part(self, text) -> None:
+        assert 0 <= measured("The library opens.", LIBRARY, question=text)["question_absent"] <= 1
 
 
 class TestScore:

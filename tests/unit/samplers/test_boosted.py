@@ -18,7 +18,7 @@ from monitor.samplers.boosted import Boosted
 from monitor.samplers.budget import BudgetSampler
 from monitor.samplers.by_attribute import ByAttribute
 from monitor.samplers.uniform import Uniform
-from monitor.statistics.defect_model import INPUTS, inputs
+from monitor.statistics.defect_model import ERRORS, INPUTS, inputs
 from tests.support.rubrics import shipped
 from tests.support.runtime import RememberedState, runtime, total
 from tests.support.sampled import BAD, GOOD, OVERLAP, case, local
@@ -30,7 +30,7 @@ def test_what_the_context_does_not_support_stands_out_in_every_input() -> None:
     assert bad is not None
     assert len(good) == len(bad) == len(INPUTS)
     higher = [name for name, one, other in zip(INPUTS, good, bad, strict=True) if other > one]
-    assert higher == ["overlap", "marked", "sentence", "pairs", "words", "novel"]
+    assert higher == ["value_absent", "marked_absent_n", "trigrams_absent", "doc_share", "novel_words"]
     assert all(abs(value) <= 3 for value in good + bad)
 
 
@@ -86,7 +86,10 @@ def test_thumbs_down_multiply_the_odds() -> None:
     sampling = Boosted(per_day=24_000, odds={"feedback=down": 10.0}).open(shipped("groundedness"), runtime())
     plain = sampling.draw(case(), local()).risk
     marked = sampling.draw(case(attributes={"feedback": "down"}), local()).risk
-    assert marked / (1 - marked) == pytest.approx(10 * plain / (1 - plain))
+    # Of a true defect, that is: a verdict is one too where the judge errs, which a thumbs-down does not change.
+    error = sum(ERRORS) / len(ERRORS)
+    odds = [one / (1 - one) for one in ((seen - error) / (1 - 2 * error) for seen in (plain, marked))]
+    assert odds[1] == pytest.approx(10 * odds[0])
     assert sampling.draw(case(attributes={"feedback": "up"}), local()).risk == plain
 
 

@@ -48,9 +48,9 @@ class Process(SamplingBench):
         for one in past_results:
             self.evaluation.on_past_result(one, delivered=delivered)
 
-    def belief(self) -> tuple[list[float], list[list[float]], int]:
+    def belief(self) -> tuple[list[float], list[list[list[float]]], int]:
         learner = self.sampling()._of("shop").learner
-        return learner.coefficients, learner.covariance, learner.labels
+        return learner.coefficients, [one.covariance for one in learner.filters], learner.labels
 
 
 async def test_a_process_that_heard_what_another_one_judged_believes_what_that_one_does() -> None:
