@@ -88,9 +88,9 @@ async def run(
         for app in sorted(seen):
             made.evaluation.prepare(app)
         replay = await _replayed_results(config, parts, made.evaluation)
-        trials, incidents = _trial_queue(config, parts), _incident_keeper(config, parts)
         diagnoser = Diagnoser(config.storage.path / files.HISTORY, config.slices, clock)
         topics = TopicKeeper(config.storage.path / files.HISTORY, parts.running.runtime.kept, clock)
+        trials, incidents = _trial_queue(config, parts), _incident_keeper(config, parts, diagnoser)
         if config.ui.enabled:
             shown = _page_context(
                 config, parts, made, pipeline, trials=trials, incidents=incidents, diagnoser=diagnoser, topics=topics
@@ -187,7 +187,7 @@ def _canary(config: Config, parts: Parts) -> Canary:
     )
 
 
-def _incident_keeper(config: Config, parts: Parts) -> IncidentKeeper:
+def _incident_keeper(config: Config, parts: Parts, diagnoser: Diagnoser) -> IncidentKeeper:
     storage = config.storage
     scales = {one.evaluator.name: one.evaluator.scale for one in config.configured_evaluators}
     history = HistoryReader(storage.path / files.HISTORY)
@@ -195,6 +195,7 @@ def _incident_keeper(config: Config, parts: Parts) -> IncidentKeeper:
         storage.path,
         Investigation(history, scales, own_rules(config.alerts)),
         parts.running.runtime,
+        diagnose=diagnoser.diagnose,
         retention=storage.incidents_retention,
         texts_retention=storage.texts_retention,
     )

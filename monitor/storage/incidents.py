@@ -111,11 +111,16 @@ class IncidentFile:
                 values,
             )
 
-    def keep_finding(self, incident: str, name: str, found: Mapping[str, Any]) -> None:
-        """Keep what was found out, in place of an earlier finding of this name; one that is too large is left out."""
+    def keep_finding(self, incident: str, name: str, found: Mapping[str, Any], requests: Collection[str] = ()) -> None:
+        """Keep what was found out, in place of an earlier finding of this name; one that is too large is left out.
+
+        So is one that names any of the `requests` that are to be forgotten.
+        """
         body = dump(dict(found))
         if len(body) <= _LONGEST_FINDING:
             with self._file.transaction() as db:
+                if any(self._forgotten.holds(one, "", 0.0) for one in requests):
+                    return
                 db.execute(
                     "INSERT OR REPLACE INTO findings (incident, name, at, body) VALUES (?, ?, ?, ?)",
                     (incident, name, self._clock.now(), body),

@@ -135,8 +135,13 @@ class Site:
         self.history = HistorySink(path=self.folder / "history.db", texts="all" if self.texts else "explanations")
         self.sliced = Sliced(self.clock)
         self.ruled = RuleWindows(self.policies, self.clock)
+        diagnoser = Diagnoser(self.folder / "history.db", self.slices, self.clock)
         self.keeper = IncidentKeeper(
-            self.folder, Investigation(HistoryReader(self.folder / "history.db"), {}, {}), self.runtime, retention=1e7
+            self.folder,
+            Investigation(HistoryReader(self.folder / "history.db"), {}, {}),
+            self.runtime,
+            diagnose=diagnoser.diagnose,
+            retention=1e7,
         )
         self.engine = AlertEngine(
             self.policies,
@@ -164,7 +169,7 @@ class Site:
             explain_trace=diagnostics.live_trace,
             explain_evaluator=diagnostics.live_evaluator,
             missed=lambda: self.missed,
-            diagnose=Diagnoser(self.folder / "history.db", self.slices, self.clock).diagnose,
+            diagnose=diagnoser.diagnose,
             retention=7 * 86400.0,
             keeps_texts=self.texts,
             incidents=self.keeper,

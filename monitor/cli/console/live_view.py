@@ -109,14 +109,15 @@ def lines(before: ConsoleView | None, now: ConsoleView) -> list[str]:
     for row in now.rates:
         if states.get((row.app, row.evaluator)) != row.state:
             changes.append(f"{at}{_of(row)}: {_rate_words(row)}; {row.state}")
-    known = set() if before is None else {_alert_key(alert) for alert in before.alerts}
+    known = {} if before is None else {_alert_key(alert): alert for alert in before.alerts}
     firing = {_alert_key(alert): alert for alert in now.alerts}
     for key, alert in firing.items():
-        if key not in known:
+        risen = key in known and (known[key].severity, alert.severity) == ("warning", "critical")
+        if key not in known or risen:  # a rate has one alert at a time, see the views that make them
             changes.append(f"{at}ALERT {alert.name} {_alert_words(alert)}")
             changes += [f"{at}  worst: {_plain(one)}" for one in now.worst[:1]]
-    over = {(name, app, evaluator) for name, _, app, evaluator in known} - {(k[0], *k[2:]) for k in firing}
-    changes += [f"{at}RESOLVED {' '.join(key)}" for key in sorted(over)]
+    over = sorted((one.name, *key) for key, one in known.items() if key not in firing)
+    changes += [f"{at}RESOLVED {' '.join(words)}" for words in over]
     return [clean(line) for line in changes]
 
 
@@ -265,8 +266,8 @@ def _rate_words(row: RateRow) -> str:
     return f"{percent(row.rate)} defective ({_interval(row).plain}) of {row.judged} scored"
 
 
-def _alert_key(alert: AlertRow) -> tuple[str, str, str, str]:
-    return alert.name, alert.severity, alert.app, alert.evaluator
+def _alert_key(alert: AlertRow) -> tuple[str, str]:
+    return alert.app, alert.evaluator
 
 
 def _alert_words(alert: AlertRow) -> str:

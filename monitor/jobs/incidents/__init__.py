@@ -6,17 +6,22 @@ not be written waits in memory and is written later.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import anyio
 import anyio.to_thread
 
 from monitor.errors import InvalidData, MonitorError
+from monitor.jobs.diagnosis import DiagnosisRequest, RateDiagnosis
+from monitor.jobs.diagnosis import as_object as as_diagnosis
+from monitor.jobs.diagnosis.words import alert_line, in_words
 from monitor.jobs.incidents.investigation import Findings, Investigation
-from monitor.model.incident import Incident, IncidentNote, IncidentRecord, as_object
+from monitor.model.incident import Incident, IncidentNote, IncidentOnset, IncidentRecord, as_object
 from monitor.stages import Runtime
+from monitor.statistics.diagnosis import look_due
+from monitor.statistics.diagnosis.onset import Onset
 from monitor.storage import files
 from monitor.storage.damage import reporter
 from monitor.storage.incidents import IncidentFile, IncidentReader
@@ -34,12 +39,21 @@ _WRITE_AGAIN: Final = 5.0
 _SHOWN: Final = 200
 
 
+class _Diagnosed(NamedTuple):
+    """The last diagnosis of an open incident: at which peak, from how many bad answers, and the onset it found."""
+
+    peak: float
+    bad: int
+    onset: IncidentOnset | None
+
+
 class IncidentKeeper:
     """The incidents of one storage folder.
 
     Args:
         folder: the storage folder.
         investigation: looks incidents up in the history.
+        diagnose: finds what the bad answers have in common.
         runtime: lends clock, events and metrics.
         retention: seconds for which an incident is kept after its end.
         texts_retention: seconds for which texts of answers are kept; None: as long as the incident.
@@ -51,6 +65,7 @@ class IncidentKeeper:
         investigation: Investigation,
         runtime: Runtime,
         *,
+        diagnose: Callable[[DiagnosisRequest], Awaitable[RateDiagnosis]],
         retention: float,
         texts_retention: float | None = None,
     ) -> None:
@@ -58,11 +73,13 @@ class IncidentKeeper:
         self._file = IncidentFile(path, runtime.clock, reporter("incidents", runtime.events, runtime.metrics))
         self._reader = IncidentReader(path)
         self._investigation = investigation
+        self._diagnose = diagnose
         self._runtime = runtime
         self._retention = retention
         self._texts_retention = texts_retention
         self._waiting: dict[str, Incident] = {}
         self._looked: dict[str, tuple[float, int]] = {}
+        self._diagnosed: dict[str, _Diagnosed] = {}
         self._wake = anyio.Event()
         self._tidied = float("-inf")
         self._failing = self._blind = False
@@ -161,23 +178,61 @@ class IncidentKeeper:
         """Look at the history if it is time: at the beginning, after a new step, at the end, and now and then."""
         now = self._runtime.clock.now()
         looked, steps = self._looked.get(one.id, (float("-inf"), -1))
-        if steps == len(one.steps) and 0 <= now - looked < LOOK_EVERY:
+        if one.open and steps == len(one.steps) and 0 <= now - looked < LOOK_EVERY:
             return
         if one.open:
             self._looked[one.id] = now, len(one.steps)
         else:
             self._looked.pop(one.id, None)
         try:
-            found = await anyio.to_thread.run_sync(self._investigation.look, one, now)
+            try:
+                rose = await self._diagnosis(one, now)
+            except MonitorError as error:  # the rest is known without it
+                rose = None
+                self._say_blind(one, "an incident has no diagnosis; it is tried again", error)
+            found = await anyio.to_thread.run_sync(self._investigation.look, one, now, rose)
             await anyio.to_thread.run_sync(self._keep, one, found)
         except MonitorError as error:
             self._looked.pop(one.id, None)
-            if not self._blind:
-                message = "an incident cannot be looked up in the history; it is tried again"
-                self._runtime.events.warning(Event.STATE_FAILED, message, incident=one.id, error=str(error))
-            self._blind = True
+            self._say_blind(one, "an incident cannot be looked up in the history; it is tried again", error)
         else:
             self._blind = False
+
+    def _say_blind(self, one: Incident, message: str, error: MonitorError) -> None:
+        if not self._blind:
+            self._runtime.events.warning(Event.STATE_FAILED, message, incident=one.id, error=str(error))
+        self._blind = True
+
+    async def _diagnosis(self, one: Incident, now: float) -> IncidentOnset | None:
+        """Diagnose the rate while it is at its height, and at the end; return the onset, where one was found.
+
+        As in the text of an alert, one that is known stays until enough more bad answers have come: each further look
+        is another chance of a false finding. Raises `MonitorError`.
+        """
+        known = self._diagnosed.get(one.id)
+        if not one.open:
+            self._diagnosed.pop(one.id, None)
+        peak = one.peak.at if one.peak is not None else one.fired
+        if one.open and known is not None and known.peak >= peak and known.onset is not None:
+            return known.onset
+        request = self._investigation.request(one, now)
+        made = await self._diagnose(request)
+        found, onset = made.found, None
+        if found.onset is not None:
+            onset = IncidentOnset(*(min(at, one.fired) for at in (found.onset.at, *_limits(found.onset))))
+        line = alert_line(made)
+        if not line:
+            return known.onset if known is not None else None
+        requests = [each.request_id for examples in made.examples for each in examples]
+        body = {"at": made.until, "lines": [line, *example_lines(made)], "diagnosis": dict(as_diagnosis(made))}
+        if not one.open:
+            await anyio.to_thread.run_sync(self._file.keep_finding, one.id, "end", body, requests)
+            return known.onset if known is not None and known.onset is not None else onset
+        if known is None or look_due(found.bad, known.bad):
+            await anyio.to_thread.run_sync(self._file.keep_finding, one.id, "height", body, requests)
+            known = _Diagnosed(peak, found.bad, onset)
+        self._diagnosed[one.id] = known._replace(peak=peak)
+        return known.onset
 
     def _keep(self, one: Incident, found: Findings) -> None:
         if found.onset is not None:
@@ -205,3 +260,15 @@ class IncidentKeeper:
             self._failing_gauge.set(1)
             message = "incidents cannot be written; they are written later"
             self._runtime.events.error(Event.STATE_FAILED, message, error=str(error))
+
+
+def _limits(onset: Onset) -> tuple[float, float]:
+    return onset.earliest, onset.latest
+
+
+def example_lines(made: RateDiagnosis) -> Iterator[str]:
+    """Yield a line for each factor of a diagnosis that has examples: their requests."""
+    for factor, examples in zip(made.found.factors, made.examples, strict=True):
+        if examples:
+            name = " and ".join(in_words(part, 80) for part in factor.parts)
+            yield f"Examples with {name}: {', '.join(one.request_id for one in examples)}."

@@ -28,6 +28,7 @@ _STATES: Final[Mapping[str, RateState]] = {
 }
 """By the word of the JSON API."""
 
+_ABOUT: Final = ("app", "evaluator", "defect_rule")
 _ALERTS_EVERY: Final = 10.0  # seconds; the monitor evaluates its alerts no more often
 _SURE: Final = DEFAULT_WINDOWS[0].z
 
@@ -203,12 +204,12 @@ class Watcher:
         return found
 
     def _alerts(self) -> Iterator[FiringAlert]:
-        """Yield the firing alerts; of one that fires with both severities, the critical one."""
+        """Yield the firing alerts; of those of one incident, the most severe."""
         rates = [rate for app in _objects(self._overview, "apps") for rate in _objects(app, "rates")]
         firing = [one for rate in rates for one in _objects(rate, "firing")] + _objects(self._overview, "alerts")
         seen: set[tuple[object, ...]] = set()
         for one in sorted(firing, key=lambda one: one.get("severity") != "critical"):
-            key = (one.get("name"), one.get("app"), one.get("evaluator"), one.get("defect_rule"))
+            key = (one.get("incident") or one.get("name"), *(one.get(name) for name in _ABOUT))
             if key not in seen:
                 seen.add(key)
                 yield FiringAlert(

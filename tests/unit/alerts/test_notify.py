@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr("monitor.alerts.notify.receiver._FIRST_RETRY", 0.05)
+    monkeypatch.setattr("monitor.alerts.notify.receiver.FIRST_RETRY", 0.05)
 
 
 def made(entry: dict[str, Any]) -> Notifier:

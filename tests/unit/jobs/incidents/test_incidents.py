@@ -13,6 +13,7 @@ import pytest
 
 from monitor.clock import ManualClock
 from monitor.errors import InvalidData, MonitorError
+from monitor.jobs.diagnosis import DiagnosisRequest, RateDiagnosis, diagnose_history
 from monitor.jobs.incidents import IncidentKeeper
 from monitor.jobs.incidents.investigation import Investigation
 from monitor.model.incident import FiredAlert, Incident, IncidentEnd, IncidentRecord, RatePeak
@@ -43,7 +44,11 @@ ONE = Incident(
 def keeper(folder: Path, lent: Runtime | None = None) -> IncidentKeeper:
     looks = Investigation(HistoryReader(folder / "data" / "history.db"), {}, {})
     lent = lent or runtime(ManualClock(rise.NOW))
-    return IncidentKeeper(folder / "data", looks, lent, retention=90 * 86400.0)
+
+    async def diagnose(request: DiagnosisRequest) -> RateDiagnosis:
+        return diagnose_history(folder / "data" / "history.db", ("tenant",), request, lent.clock.now())
+
+    return IncidentKeeper(folder / "data", looks, lent, diagnose=diagnose, retention=90 * 86400.0)
 
 
 @asynccontextmanager
@@ -136,3 +141,46 @@ async def test_a_file_that_cannot_be_read_is_an_error_for_those_who_ask(tmp_path
     (tmp_path / "data" / "incidents.db").mkdir(parents=True)
     with pytest.raises(MonitorError):
         await keeper(tmp_path).newest()
+
+
+async def test_its_height_and_its_end_are_diagnosed_and_name_the_planted_cause(tmp_path: Path):
+    await rise.kept(tmp_path, rise.results(rise.in_acme))
+    async with running(keeper(tmp_path)) as one:
+        one.changed(ONE)
+        found = await until_found(one, ONE.id)
+        assert found.onset is not None
+        assert abs(found.onset.at - (rise.NOW - rise.SINCE * rise.PERIOD)) < 1800
+        one.changed(replace(ONE, ended=rise.NOW, end=IncidentEnd.FELL_BACK))
+        with anyio.fail_after(120):
+            while "end" not in found.diagnoses:
+                found = await until_found(one, ONE.id)
+                await anyio.sleep(0.02)
+    for moment in ("height", "end"):
+        first, examples = found.diagnoses[moment]["lines"]
+        assert "tenant = acme" in first
+        assert examples.startswith("Examples with tenant = acme: ")
+        assert found.diagnoses[moment]["diagnosis"]["state"] == "found"
+
+
+async def test_a_rise_without_a_cause_names_none(tmp_path: Path):
+    await rise.kept(tmp_path, rise.results(rise.common))
+    async with running(keeper(tmp_path)) as one:
+        one.changed(ONE)
+        found = await until_found(one, ONE.id)
+    (line,) = found.diagnoses["height"]["lines"]
+    assert "Nothing stands out" in line
+
+
+async def test_without_a_diagnosis_the_rest_is_kept(tmp_path: Path):
+    await rise.kept(tmp_path, rise.results(rise.common))
+
+    async def never(_: DiagnosisRequest) -> RateDiagnosis:
+        raise MonitorError("it takes too long")
+
+    lent = runtime(ManualClock(rise.NOW))
+    looks = Investigation(HistoryReader(tmp_path / "data" / "history.db"), {}, {})
+    async with running(IncidentKeeper(tmp_path / "data", looks, lent, diagnose=never, retention=1e7)) as one:
+        one.changed(ONE)
+        found = await until_found(one, ONE.id)
+    assert found.diagnoses == {}
+    assert found.onset is not None
