@@ -39,7 +39,7 @@ _WRITE_AGAIN: Final = 5.0
 _SHOWN: Final = 200
 
 
-class _Diagnosed(NamedTuple):
+class _LastDiagnosis(NamedTuple):
     """The last diagnosis of an open incident: at which peak, from how many bad answers, and the onset it found."""
 
     peak: float
@@ -79,7 +79,7 @@ class IncidentKeeper:
         self._texts_retention = texts_retention
         self._waiting: dict[str, Incident] = {}
         self._looked: dict[str, tuple[float, int]] = {}
-        self._diagnosed: dict[str, _Diagnosed] = {}
+        self._diagnosed: dict[str, _LastDiagnosis] = {}
         self._wake = anyio.Event()
         self._tidied = float("-inf")
         self._failing = self._blind = False
@@ -230,7 +230,7 @@ class IncidentKeeper:
             return known.onset if known is not None and known.onset is not None else onset
         if known is None or look_due(found.bad, known.bad):
             await anyio.to_thread.run_sync(self._file.keep_finding, one.id, "height", body, requests)
-            known = _Diagnosed(peak, found.bad, onset)
+            known = _LastDiagnosis(peak, found.bad, onset)
         self._diagnosed[one.id] = known._replace(peak=peak)
         return known.onset
 
