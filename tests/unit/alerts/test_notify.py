@@ -197,7 +197,7 @@ def test_the_log_is_a_receiver_whether_or_not_it_is_named() -> None:
         ({"type": "webhook"}, "url: is required"),
         (
             {"type": "webhook", "url": "http://a", "retries": 3},
-            "retries: unknown key; allowed: url, token, severity, timeout",
+            "retries: unknown key; allowed: name, url, token, severity, timeout",
         ),
         ({"type": "webhook", "url": "http://a", "timeout": "2m"}, "timeout: must be at most 60"),
         ({"type": "alertmanager", "url": "http://a", "resend_interval": 0}, "resend_interval: must be at least 1"),
