@@ -12,7 +12,17 @@ import anyio.to_thread
 from monitor.clock import Clock
 from monitor.errors import MonitorError
 from monitor.stages.kept_state import KeptState
-from monitor.statistics.topics import TOPICS_AT_MOST, QuestionTopic, QuestionWords, renewed
+from monitor.statistics.diagnosis.cases import Factor
+from monitor.statistics.topics import (
+    OTHER,
+    TOPICS_AT_MOST,
+    QuestionTopic,
+    QuestionWords,
+    renewed,
+    topic_of,
+    topic_words,
+)
+from monitor.storage.history.features import CaseFeatures
 from monitor.storage.history.reader import HistoryReader
 from monitor.storage.state_file import kept_value
 
@@ -25,6 +35,9 @@ WINDOW: Final = 14 * 86_400.0
 APPS_AT_MOST: Final = 100
 QUESTIONS_AT_MOST: Final = 20_000
 """Of one app: the newest."""
+
+TOPIC: Final = "topic"
+"""The name of the factor and of the slice."""
 
 _STATE: Final = "topics"
 _FIRST: Final = 60.0  # seconds after the start, so that a start is quick
@@ -85,6 +98,15 @@ def read_topics(state: Path, app: str) -> tuple[QuestionTopic, ...]:
         return _read(kept_value(state, _STATE) or {}).get(app, ())
     except MonitorError:
         return ()
+
+
+def topic_factors(topics: Sequence[QuestionTopic], features: CaseFeatures) -> tuple[Factor, ...]:
+    """Return the topic of a question as a factor of a diagnosis; none where it belongs to none.
+
+    A slice of the service with that name comes first.
+    """
+    name = topic_of(topics, features.words)
+    return () if name == OTHER or TOPIC in features.slices else (Factor("slice", TOPIC, topic_words(name)),)
 
 
 def _read(value: Mapping[str, Any]) -> dict[str, tuple[QuestionTopic, ...]]:

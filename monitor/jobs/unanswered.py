@@ -6,7 +6,6 @@ unanswered_report(path, UnansweredRequest("shop", 7 * 86_400.0), kept_topics, no
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from monitor.jobs.documents import Change, change_of
 from monitor.statistics.diagnosis.cases import Factor, JudgedCase
 from monitor.statistics.group_rates import compare_groups, corrected_z, group_sums
 from monitor.statistics.rates import Estimate, Sums, estimate
-from monitor.statistics.topics import OTHER, QuestionTopic, QuestionWords, renewed, topic_of
+from monitor.statistics.topics import OTHER, QuestionTopic, QuestionWords, is_word, renewed, topic_of, topic_words
 from monitor.storage.history.features import CaseFeatures
 from monitor.storage.history.reader import AskedQuestion, HistoryReader
 
@@ -26,8 +25,6 @@ QUESTIONS_AT_MOST: Final = 10_000
 
 EXAMPLES: Final = 3
 _EXAMPLE_LENGTH: Final = 300
-_HASH: Final = re.compile(r"[0-9a-f]{16}")
-_SHORT_HASH: Final = 6
 _NOTHING_FOUND: Final = "retrieved_nothing"
 
 
@@ -182,14 +179,9 @@ def question_of(features: CaseFeatures) -> QuestionWords:
     return QuestionWords(features.unit, features.words)
 
 
-def topic_words(name: str) -> str:
-    """Return the name of a topic for people: of a hashed word its first digits."""
-    return f"topic {name[:_SHORT_HASH]}" if _HASH.fullmatch(name) else name
-
-
 def is_readable(report: UnansweredReport) -> bool:
     """Whether the topics have names: they are hashes where texts are not stored."""
-    return not any(_HASH.fullmatch(one.name) for one in report.topics)
+    return all(is_word(one.name) for one in report.topics)
 
 
 def as_object(report: UnansweredReport) -> Mapping[str, Any]:

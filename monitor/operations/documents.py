@@ -27,9 +27,9 @@ from monitor.jobs.unanswered import (
     UnansweredTopic,
     as_object,
     is_readable,
-    topic_words,
     unanswered_report,
 )
+from monitor.statistics.topics import topic_words
 from monitor.storage import files
 
 __all__ = [

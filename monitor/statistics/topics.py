@@ -7,6 +7,7 @@ and stays while it is still asked about half as often as a new topic must be: te
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -25,6 +26,8 @@ LEAST_SHARE: Final = 0.01
 
 _KEPT: Final = 0.5  # of both, for a topic that is there already
 _MOST_SHARE: Final = 0.5  # a word of more than half of the questions tells little about any
+_HASH: Final = re.compile(r"[0-9a-f]{16}")
+_SHORT_HASH: Final = 6
 _FORM: Final = 6  # letters after which inflection mostly follows
 _MOVED: Final = 2.0  # how far a share may move before it is noted
 
@@ -54,6 +57,16 @@ def topic_of(topics: Sequence[QuestionTopic], words: Iterable[str]) -> str:
     keys = {key_of(word) for word in words}
     found = min((one for one in topics if one.key in keys), key=lambda one: (one.share, one.key), default=None)
     return found.name if found is not None else OTHER
+
+
+def is_word(name: str) -> bool:
+    """Whether the name of a topic is readable: where texts are not stored it is a hash."""
+    return _HASH.fullmatch(name) is None
+
+
+def topic_words(name: str) -> str:
+    """Return the name of a topic for people: of a hashed word its first digits."""
+    return name if is_word(name) else f"topic {name[:_SHORT_HASH]}"
 
 
 def renewed(kept: Iterable[QuestionTopic], questions: Iterable[QuestionWords]) -> tuple[QuestionTopic, ...]:

@@ -16,9 +16,9 @@ from monitor.jobs.documents import (
     found_in,
     in_order,
 )
-from monitor.jobs.unanswered import UnansweredReport, UnansweredRequest, UnansweredTopic, is_readable, topic_words
+from monitor.jobs.unanswered import UnansweredReport, UnansweredRequest, UnansweredTopic, is_readable
 from monitor.statistics.rates import Estimate
-from monitor.statistics.topics import OTHER
+from monitor.statistics.topics import OTHER, topic_words
 from monitor.telemetry.site import WebResponse
 from monitor.web import queries
 from monitor.web.context import PageContext

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from monitor.jobs.diagnosis.factors import FactorReader
+from monitor.jobs.topics import read_topics, topic_factors
 from monitor.model.outcome import DefectRule, Score
 from monitor.model.service_version import SeenVersion, VersionChange
 from monitor.statistics.diagnosis import diagnose
 from monitor.statistics.diagnosis.cases import Factor, JudgedCase
 from monitor.statistics.diagnosis.results import Diagnosis, FoundFactor
+from monitor.statistics.topics import QuestionTopic, QuestionWords, renewed
+from monitor.storage import files
 from monitor.storage.history.reader import HistoryReader, JudgedAnswer
 
 BASELINE: Final = 7 * 86_400.0
@@ -88,7 +91,9 @@ def diagnose_history(history: Path, slices: Sequence[str], request: DiagnosisReq
     before = reader.judged_answers(request.app, request.evaluator, since - BASELINE, since, BASELINE_AT_MOST)
     searched = reader.judged_answers(request.app, request.evaluator, since, until + 1, SEARCHED_AT_MOST)
     changes = _changes(reader.generations(), request, since, until)
-    return diagnose_answers([*before, *searched], slices, request._replace(until=until), changes=changes)
+    topics = read_topics(history.with_name(files.STATE), request.app)
+    asked = request._replace(until=until)
+    return diagnose_answers([*before, *searched], slices, asked, topics=topics, changes=changes)
 
 
 def diagnose_answers(
@@ -96,6 +101,7 @@ def diagnose_answers(
     slices: Sequence[str],
     request: DiagnosisRequest,
     *,
+    topics: Sequence[QuestionTopic] = (),
     changes: Sequence[VersionChange] = (),
     unread: int = 0,
 ) -> RateDiagnosis:
@@ -105,8 +111,13 @@ def diagnose_answers(
     rule = request.rule
     if rule is not None:
         answers = [one._replace(defect=rule.matches(Score(one.score, "", one.label))) for one in answers]
+    known = renewed(topics, [QuestionWords(one.features.unit, one.features.words) for one in answers])
     reader = FactorReader([one for one in answers if one.at < search_from], slices)
-    cases = [JudgedCase(one.at, one.defect, one.features.unit, reader.factors(one), one.weight) for one in answers]
+    factors = [(*reader.factors(one), *topic_factors(known, one.features)) for one in answers]
+    cases = [
+        JudgedCase(one.at, one.defect, one.features.unit, own, one.weight)
+        for one, own in zip(answers, factors, strict=True)
+    ]
     found = diagnose(cases, search_from)
     examples = tuple(_examples(one, found, list(zip(answers, cases, strict=True))) for one in found.factors)
     return RateDiagnosis(

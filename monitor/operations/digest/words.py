@@ -7,11 +7,11 @@ from datetime import UTC, datetime, tzinfo
 from typing import Final, NamedTuple, TypeAlias
 
 from monitor.jobs.documents import DocumentsReport
-from monitor.jobs.unanswered import UnansweredReport, topic_words
+from monitor.jobs.unanswered import UnansweredReport
 from monitor.operations.digest import ComparedRate, Digest, JudgedShare, JudgeFigures, to_mend
 from monitor.quantities import dollars, human_duration, percent
 from monitor.statistics.rates import Difference, Estimate
-from monitor.statistics.topics import OTHER
+from monitor.statistics.topics import OTHER, topic_words
 
 Quote: TypeAlias = Callable[[str], str]
 """Makes a name that a stranger wrote harmless where the words are shown."""

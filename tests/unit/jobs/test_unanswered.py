@@ -15,13 +15,12 @@ from monitor.jobs.unanswered import (
     UnansweredRequest,
     as_object,
     is_readable,
-    topic_words,
     unanswered_report,
 )
 from monitor.model.case import Case, ContextStatus, Document, Request
 from monitor.model.outcome import EvaluationResult, Skipped, SkippedReason
 from monitor.sinks.history import HistorySink
-from monitor.statistics.topics import OTHER, QuestionTopic
+from monitor.statistics.topics import OTHER, QuestionTopic, topic_words
 from tests.support.results import judged
 from tests.support.rise import NOW, PERIOD
 from tests.support.runtime import runtime

@@ -1,0 +1,59 @@
+"""Topics of the running monitor: made from its history, kept over a restart, read beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from monitor.clock import ManualClock
+from monitor.jobs.topics import TopicKeeper, read_topics, topic_factors
+from monitor.statistics.diagnosis.cases import Factor
+from monitor.statistics.topics import QuestionTopic
+from monitor.storage.history.features import CaseFeatures
+from monitor.storage.state_file import open_state
+from tests.support.rise import NOW, in_acme, kept, results
+from tests.support.runtime import runtime
+
+pytestmark = pytest.mark.anyio
+
+
+async def renewed(folder: Path, clock: ManualClock) -> tuple[QuestionTopic, ...]:
+    """A process that looks at the questions once."""
+    there = runtime(clock)
+    state = open_state(folder / "state.db", clock=clock, metrics=there.metrics, events=there.events)
+    async with state as values:
+        keeper = TopicKeeper(folder / "data" / "history.db", values, clock)
+        await keeper.renew()
+        return keeper.of("shop")
+
+
+async def test_topics_are_kept_for_the_next_process_and_for_commands(tmp_path: Path) -> None:
+    clock = ManualClock(NOW)
+    await kept(tmp_path, results(in_acme), texts="all")
+    topics = await renewed(tmp_path, clock)
+    assert {one.name for one in topics} == {f"product{number}" for number in range(40)}
+    assert read_topics(tmp_path / "state.db", "shop") == topics
+    assert read_topics(tmp_path / "state.db", "other") == ()
+    assert await renewed(tmp_path, clock) == topics
+
+
+async def test_a_history_that_cannot_be_read_leaves_the_topics_as_they_are(tmp_path: Path) -> None:
+    clock = ManualClock(NOW)
+    await kept(tmp_path, results(in_acme), texts="all")
+    topics = await renewed(tmp_path, clock)
+    (tmp_path / "data" / "history.db").unlink()
+    assert await renewed(tmp_path, clock) == topics
+
+
+async def test_without_a_file_of_topics_there_are_none(tmp_path: Path) -> None:
+    assert read_topics(tmp_path / "state.db", "shop") == ()
+
+
+def test_a_topic_is_a_factor_of_a_diagnosis_unless_the_service_has_a_slice_of_that_name() -> None:
+    topics = (QuestionTopic("norway", "norway", 0.1), QuestionTopic("00f1c2d3e4a5b6c7", "00f1c2d3e4a5b6c7", 0.2))
+    factor = Factor("slice", "topic", "norway")
+    assert topic_factors(topics, CaseFeatures(unit="u", words=("norway", "ship"))) == (factor,)
+    assert topic_factors(topics, CaseFeatures(unit="u", words=("00f1c2d3e4a5b6c7",)))[0].value == "topic 00f1c2"
+    assert topic_factors(topics, CaseFeatures(unit="u", words=("else",))) == ()
+    assert topic_factors(topics, CaseFeatures(unit="u", words=("norway",), slices={"topic": "own"})) == ()
