@@ -21,7 +21,9 @@ _MINUTE: Final = 60.0
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&@:])")
 
 
-class _Format(StrEnum):
+class Form(StrEnum):
+    """How a digest is printed."""
+
     TEXT = "text"
     MARKDOWN = "markdown"
     JSON = "json"
@@ -34,7 +36,7 @@ def digest(
         str,
         typer.Option("--since", metavar="DURATION", help="The period, which ends now. Compared with as much before."),
     ] = "7d",
-    form: Annotated[_Format, typer.Option("--format", help="How to print it.")] = _Format.TEXT,
+    form: Annotated[Form, typer.Option("--format", help="How to print it.")] = Form.TEXT,
     config: ConfigPath = None,
 ) -> None:
     """Print how the past week compares with the week before: rates, incidents, what to mend, spend, coverage.
@@ -50,9 +52,9 @@ def digest(
     with exit_status_1():
         wanted = digest_request(settings, before=now - 2 * period, since=now - period, until=now, app=app)
         found = build_digest(wanted)
-    if form is _Format.JSON:
+    if form is Form.JSON:
         echo_json(as_object(found))
-    elif form is _Format.MARKDOWN:
+    elif form is Form.MARKDOWN:
         echo_lines(_markdown(found))
     else:
         echo_lines(_text(found))

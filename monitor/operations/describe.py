@@ -168,6 +168,9 @@ def _alerts(config: Config) -> Iterator[str]:
         if policy.severe is not None:
             yield _severe(config, policy, policy.severe) + f"{state}."
     yield f"Sends alerts to: {', '.join(type(one).__name__.lower() for one in config.notify)}."
+    if config.digest.every is not None:
+        when = f"{config.digest.every} ({config.digest.timezone})"
+        yield f"Sends a digest, {when}, to: {', '.join(config.digest.to)}."
 
 
 def _severe(config: Config, policy: AlertPolicy, severe: SevereSettings) -> str:

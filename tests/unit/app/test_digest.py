@@ -65,8 +65,8 @@ class Place:
             {
                 "storage": {"path": str(folder)},
                 "notify": [
-                    {"type": "slack", "url": f"{there.address}/slack", "timeout": "5s"},
-                    {"type": "webhook", "url": f"{there.address}/hook", "timeout": "5s"},
+                    {"type": "slack", "url": f"{there.address}/slack", "timeout": "60s"},
+                    {"type": "webhook", "url": f"{there.address}/hook", "timeout": "60s"},
                 ],
                 "digest": {"every": every, "to": ["slack", "webhook"], "timezone": zone},
             }

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from monitor import config
+from monitor.cli import digest as digest_command
 from monitor.clock import ManualClock
 from monitor.config import Config
 from monitor.errors import MonitorError
@@ -18,6 +19,7 @@ from monitor.model.case import ContextStatus, Document, Request
 from monitor.model.incident import Incident, RatePeak
 from monitor.model.outcome import Cost, EvaluationResult, Unscored, UnscoredReason
 from monitor.model.request_log import RequestStep
+from monitor.operations.describe import describe
 from monitor.operations.digest import Digest, as_object, build_digest, digest_request
 from monitor.operations.digest.words import RATES_SHOWN, sections_of, title_of
 from monitor.storage import files
@@ -263,3 +265,28 @@ def test_incidents_that_were_open_in_the_period_are_listed(tmp_path: Path) -> No
     assert ", for 2 h, up to 23 % of 400 judged (new)." in closed
     assert "it lasts, up to 23 % of 400 judged (on)." in text
     assert "(old)" not in text
+
+
+def test_check_says_when_it_is_sent_and_to_whom() -> None:
+    section = {"every": "monday 09:00", "to": ["chat"], "timezone": "Europe/Berlin"}
+    notify = [{"type": "slack", "name": "chat", "url": "https://hooks.example/x"}]
+    said = list(describe(config.parse({"notify": notify, "digest": section})))
+    assert "Sends a digest, monday 09:00 (Europe/Berlin), to: chat." in said
+
+
+def test_markdown_and_terminal_show_names_of_strangers_as_plain_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile = "a\n# h <!x> [l](http://evil) `c` @all | \x1b[2J\u202e"
+    digest(tmp_path, week(0, 30, 3, SINCE, app=hostile))
+    path = tmp_path / "config.yaml"
+    path.write_text(f"storage: {{path: {tmp_path}}}\n")
+    monkeypatch.setattr(digest_command, "SystemClock", lambda: ManualClock(UNTIL))
+    digest_command.digest(config=path, form=digest_command.Form.MARKDOWN)
+    shown = capsys.readouterr().out
+    (line,) = [line for line in shown.splitlines() if "groundedness: " in line]
+    assert r"a \# h \<\!x\> \[l\]\(http&#58;//evil\) \`c\` &#64;all \| " in line
+    digest_command.digest(config=path, form=digest_command.Form.TEXT)
+    shown = capsys.readouterr().out
+    assert "a # h <!x>" in shown
+    assert not {"\x1b", "\u202e"} & set(shown)
