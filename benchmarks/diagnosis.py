@@ -55,6 +55,7 @@ JUDGED: Final = (100, 300, 1000)
 """About 20, 60 and 200 bad answers since the onset."""
 EXPLAINED: Final = (0.3, 0.5, 0.8)
 BASELINES: Final = (100, 200, 500, 1000, 2000)
+_AGAIN: Final = 600.0  # seconds between looks that follow no schedule
 OTHERWISE: Final = {
     "10,500 documents": replace(USUAL, documents=10_500),
     "drift of .6": replace(USUAL, drift=0.6),
@@ -82,7 +83,8 @@ class Seen(NamedTuple):
     @property
     def first(self) -> bool:
         """Whether the first factor is the first cause."""
-        return self.named and self.found.factors[0].factor in self.planted.causes[0]
+        causes = self.planted.causes
+        return self.named and bool(causes) and self.found.factors[0].factor in causes[0]
 
     @property
     def wrong(self) -> bool:
@@ -275,7 +277,7 @@ def baselines(number: int) -> None:
 
 
 def looks(number: int) -> None:
-    """Print what repeated looks at one incident find: at the product's looks, and every minute."""
+    """Print what repeated looks at one incident find: at the product's looks, and every ten minutes."""
 
     def rows() -> Iterator[tuple[str, ...]]:
         for name, situation in (
@@ -287,7 +289,7 @@ def looks(number: int) -> None:
                 made = planted(situation, f"looks {name} {index}")
                 scheduled.append(_at_looks(made))
                 if not made.causes:
-                    minutes.append(_every_minute(made))
+                    minutes.append(_again_and_again(made))
             steps = [[any(one.first for one in seen[:upto]) for seen in scheduled] for upto in range(1, len(LOOKS) + 1)]
             yield (
                 name,
@@ -304,8 +306,8 @@ def looks(number: int) -> None:
             "rise",
             f"false at {LOOKS[0]} bad",
             f"at any of {', '.join(map(str, LOOKS))}",
-            "at any minute from 20 bad on",
-            "at the last minute",
+            "at any tenth minute from 20 bad on",
+            "at the last of them",
             "cause first up to each look",
         ),
         rows(),
@@ -317,10 +319,10 @@ def _at_looks(made: Planted) -> list[Seen]:
     return [_look(made, bad[min(look, len(bad)) - 1]) for look in LOOKS]
 
 
-def _every_minute(made: Planted) -> list[Seen]:
+def _again_and_again(made: Planted) -> list[Seen]:
     bad = _bad_times(made)
     begin = bad[min(LOOKS[0], len(bad)) - 1]
-    return [_look(made, begin + 60.0 * one) for one in range(int((NOW - begin) / 60) + 1)]
+    return [_look(made, begin + _AGAIN * one) for one in range(int((NOW - begin) / _AGAIN) + 1)]
 
 
 def _bad_times(made: Planted) -> list[float]:

@@ -43,7 +43,7 @@ LEAST_BAD_BEFORE: Final = 5
 LEAST_CASES: Final = 5
 """The cases that a factor needs since the onset. With fewer no z can reach the limit."""
 
-_MOST: Final = 0.9  # of the cases: beyond, there is no rest to compare with
+_MOST: Final = 0.9  # of the cases, and of their weight: beyond, there is no rest to compare with
 _MOST_OF_PART: Final = 0.8  # of the cases of a part: beyond, a pair is that part
 _LEAST_SHARE, _LEAST_MIX_SHARE = 0.1, 0.15  # of the rise: less is true, but of no use
 _PART_INSTEAD: Final = 0.7  # a pair gives way to a part with a z that is at most so much smaller
@@ -251,11 +251,12 @@ class _FactorSearch:
         for index, row in enumerate(now):
             for number in row.factors:
                 having[number].append(index)
-        most = _MOST * len(now)
+        most, most_weight = _MOST * len(now), _MOST * sum(row.weight for row in now)
         return {
             number: positions
             for number, positions in having.items()
             if LEAST_CASES <= len(positions) <= most
+            and sum([now[index].weight for index in positions]) <= most_weight
             and all(len(positions) <= _MOST_OF_PART * len(having[part]) for part in self._pairs.get(number, ()))
         }
 
