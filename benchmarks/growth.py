@@ -1,18 +1,21 @@
-"""Whether a span and a kept trace cost the same however much there is: open traces, apps, evaluators.
+"""Whether a span and a kept trace cost the same however much there is: open traces, apps, evaluators, history.
 
     python -m benchmarks.growth [--traces 1000] [--runs 3]
 
 *To the ack* is the processor time of a span while so many other traces are open, or while the spans come from so many
 apps in turn, all of them kept. *A kept trace* is that of a trace until it is judged by so many local evaluators and
-stored: by `overlap_groundedness` alone, with three that look at lengths and counts, with four that read the texts.
-How it is measured is said in `benchmarks.ingest`. Only Linux.
+stored: by `overlap_groundedness` alone, with three that look at lengths and counts, with four that read the texts; and
+with 22 judged ones that choose one trace in ten thousand. Then by `overlap_groundedness` beside a history of so many
+days of 5,000 results each. How it is measured is said in `benchmarks.ingest`. Only Linux.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -20,8 +23,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.ingest import Row, send, spread
-from benchmarks.running import all_ended, cpu_seconds, running, wait_for
+from benchmarks.running import all_ended, cpu_seconds, get, running, wait_for
 from benchmarks.traffic import Service
+from monitor.model.case import Case
+from monitor.model.outcome import EvaluationResult, Score
+from monitor.stages import Runtime
+from monitor.storage.files import HISTORY
+from monitor.storage.history.settings import HistoryOptions
+from monitor.storage.history.writer import Writer
 
 _ROW: Final = Row("http", 60, "100%", "overlap", 1)
 _TRACES_OF_REQUEST: Final = 10
@@ -29,8 +38,11 @@ _LOCAL: Final = (
     "overlap_groundedness", "response_length", "retrieval_empty", "context_not_recorded", "retrieval_overlap",
     "refusal_pattern", "injection_pattern", "pii_leak",
 )  # fmt: skip
+_JUDGED: Final = sorted(one.stem for one in Path(__file__).parents[1].glob("monitor/evaluators/rubrics/*.md"))
 _WAITING: Final = {"grace_period": "30m", "idle_timeout": "1h", "max_age": "2h"}
-_OPEN, _APPS, _EVALUATORS = (10, 1_000, 10_000, 100_000), (1, 20, 200), (1, 4, 8)
+_OPEN, _APPS, _EVALUATORS, _DAYS = (10, 1_000, 10_000, 100_000), (1, 20, 200), (1, 4, 8, 30), (0, 1, 30)
+_RESULTS_A_DAY: Final = 5_000
+_JUDGE_READY: Final = 'ragmonitor_events_total{event="judge_ready"} 1.0'
 
 
 def _open(traces: int) -> Iterator[bytes]:
@@ -72,16 +84,50 @@ def to_the_ack(traces: int, *, opened: int = 0, apps: int = 1) -> float:
         return (cpu_seconds(monitor.pid) - before) / len(bodies) / _ROW.batch * 1e6
 
 
-def kept_trace(traces: int, evaluators: int) -> float:
-    """Return the milliseconds of a kept trace with so many evaluators."""
+def _write_history(folder: Path, days: int) -> None:
+    """Write the history of so many days: results of answers that were given at even distances."""
+    folder.mkdir(mode=0o700)
+    writer = Writer(folder / HISTORY, HistoryOptions(), Runtime.standalone())
+    writer.open()
+    now = time.time()
+    for day in range(days):
+        first = now - (day + 1) * 86_400
+        times = (first + number * 86_400 / _RESULTS_A_DAY for number in range(_RESULTS_A_DAY))
+        writer.write([_result(at) for at in times])
+    writer.close()
+
+
+def _result(at: float) -> EvaluationResult:
+    words = "The guarantee covers the battery for two years and the display for one."
+    case = Case.from_texts("How long is the guarantee?", words, [words], request_id=f"{int(at * 1e6):032x}")
+    score = Score(0.8, "8 of 10 content words are in the context.", "supported")
+    return EvaluationResult(case, "overlap_groundedness", "1", score, 1.0, level="supported", evaluated_at=at)
+
+
+def kept_trace(traces: int, evaluators: int, *, days: int = 0) -> float:
+    """Return the milliseconds of a kept trace with so many evaluators, beside the history of so many days."""
+    with tempfile.TemporaryDirectory(prefix="rag-monitor-growth-") as parent:
+        folder = Path(parent, "state")
+        _write_history(folder, days)
+        return _kept_trace(traces, evaluators, folder)
+
+
+def _kept_trace(traces: int, evaluators: int, folder: Path) -> float:
     configured: list[dict[str, Any]] = [{"type": name} for name in _LOCAL[:evaluators]]
+    judged = _JUDGED[: max(0, evaluators - len(_LOCAL))]
+    configured += ({"type": name, "sample": 0.0001} for name in judged)
+    config: dict[str, Any] = {"assembly": {"grace_period": "5s"}, "storage": {"path": str(folder)}}
+    if judged:  # there is none at this address: what few calls there are cost what a judge that is down does
+        config["judge"] = {"model": "openai/gpt-4o-mini", "api_key": "none", "api_base": "http://127.0.0.1:9"}
     bodies, warm = _requests(traces, 1), _requests(100, 1)[:10]
-    with running({"assembly": {"grace_period": "5s"}, "evaluators": configured}) as monitor:
+    with running(config | {"alerts": [], "evaluators": configured}) as monitor:
         port, metrics = monitor.ports[_ROW.port], monitor.ports["metrics"]
         send(_ROW, port, warm)
         expected = len(warm) * _TRACES_OF_REQUEST
         wait_for(lambda: all_ended(metrics, expected), 300, "the end of the first traces", every=1.0)
         bodies = bodies[len(warm) :]  # the first have the same trace ids
+        if judged:
+            wait_for(lambda: _JUDGE_READY in get(metrics, "/metrics"), 120, "litellm", every=1.0)
         before = cpu_seconds(monitor.pid)
         send(_ROW, port, bodies)
         expected += len(bodies) * _TRACES_OF_REQUEST
@@ -112,6 +158,8 @@ def main() -> None:
         add("apps", number, [to_the_ack(traces, apps=number) for _ in runs], [])
     for number in _EVALUATORS:
         add("evaluators", number, [], [kept_trace(traces, number) for _ in runs])
+    for number in _DAYS:
+        add("days of history", number, [], [kept_trace(traces, 1, days=number) for _ in runs])
     console.print(table)
 
 

@@ -47,7 +47,7 @@ def shares(stacks: Stacks) -> list[tuple[str, tuple[float, float]]]:
     for stack, count in stacks.items():
         if any(mark in stack[-1] for mark in _WAITS):
             continue
-        in_worker = any(_WORKER in frame for frame in stack if frame.startswith("process "))
+        in_worker = any(_WORKER in frame for frame in stack)  # in its command, which py-spy cuts at each semicolon
         found[_step(stack)][in_worker] += count
     total = max(1, sum(monitor + worker for monitor, worker in found.values()))
     ordered = sorted(found.items(), key=lambda pair: -sum(pair[1]))

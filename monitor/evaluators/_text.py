@@ -232,21 +232,16 @@ def common_subsequence(one: Sequence[str], other: Iterable[str]) -> int:
 
     Costs len(one) * len(other) / 64 machine words, not counting elements of `other` that are not in `one`.
     """
-    wanted = set(one)
     places: dict[str, int] = {}
-    length = 0
-    for key in other:
-        if key in wanted:
-            places[key] = places.get(key, 0) | (1 << length)
-            length += 1
-    everything = (1 << length) - 1
-    row = everything
+    bit = 1
     for key in one:
-        matches = places.get(key, 0)
-        if matches:
-            both = row & matches
-            row = ((row + both) | (row - both)) & everything
-    return length - row.bit_count()
+        places[key] = places.get(key, 0) | bit
+        bit += bit
+    row = everything = bit - 1
+    for matches in filter(None, map(places.get, other)):
+        both = row & matches
+        row = ((row + both) | (row - both)) & everything
+    return len(one) - row.bit_count()
 
 
 def _pattern(text: str) -> re.Pattern[str]:
