@@ -18,6 +18,7 @@ from monitor.operations.diagnose import (
     ExampleAnswer,
     RateDiagnosis,
     as_object,
+    diagnose_alert,
     diagnose_rate,
     diagnose_results,
     in_words,
@@ -32,8 +33,16 @@ from monitor.statistics.rates import Estimate
 
 def diagnose(
     *,
-    app: Annotated[str, typer.Option("--app", help="The service.")],
-    evaluator: Annotated[str, typer.Option("--evaluator", "-e", help="The evaluator with the risen rate.")],
+    app: Annotated[str, typer.Option("--app", help="The service.")] = "",
+    evaluator: Annotated[str, typer.Option("--evaluator", "-e", help="The evaluator with the risen rate.")] = "",
+    alert: Annotated[
+        str,
+        typer.Option(
+            "--alert",
+            metavar="ID",
+            help="Diagnose the rate of an alert, by its incident (annotation `incident`), in place of the other three.",
+        ),
+    ] = "",
     since: Annotated[
         str,
         typer.Option("--since", metavar="DURATION", help="The window of the alert. The search covers twice as much."),
@@ -57,9 +66,15 @@ def diagnose(
     window = _options.read("--since", parse_duration, since)
     if window <= 0:
         raise typer.BadParameter("must be more than 0", param_hint="--since")
+    if alert and (app or evaluator or results):
+        raise typer.BadParameter("names the app and the evaluator itself, in the history", param_hint="--alert")
+    if not alert and not (app and evaluator):
+        raise typer.BadParameter("give both, or --alert", param_hint="--app, --evaluator")
     settings = configuration.load(config)
     with exit_status_1():
-        if results:
+        if alert:
+            found = diagnose_alert(settings, alert)
+        elif results:
             try:
                 found = diagnose_results(results, app=app, evaluator=evaluator, window=window, slices=settings.slices)
             except OSError as error:
@@ -67,7 +82,7 @@ def diagnose(
         else:
             found = diagnose_rate(settings, app=app, evaluator=evaluator, window=window)
         if not found.answers:
-            raise MonitorError(f"{app}: no answers with a score of {evaluator}")
+            raise MonitorError(f"{found.app}: no answers with a score of {found.evaluator}")
     if as_json:
         echo_json(dict(as_object(found)))
     else:

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from monitor.alerts.policy import own_rules
 from monitor.clock import Clock, SystemClock
 from monitor.config import Config
-from monitor.errors import ConfigError
+from monitor.errors import ConfigError, MonitorError
 from monitor.jobs.diagnosis import (
     BASELINE,
     BASELINE_AT_MOST,
@@ -28,14 +29,24 @@ from monitor.jobs.diagnosis import (
 from monitor.jobs.diagnosis.words import in_words
 from monitor.model.external import ScoreSource
 from monitor.model.outcome import EvaluationResult, RateScope, Score
+from monitor.operations.incidents import incident
 from monitor.privacy.pseudonyms import UserKey
 from monitor.storage import files
 from monitor.storage.history.features import features_of
 from monitor.storage.history.reader import JudgedAnswer
 from monitor.storage.history.rows import from_json, load
 
-__all__ = ["ExampleAnswer", "RateDiagnosis", "as_object", "diagnose_rate", "diagnose_results", "in_words"]
+__all__ = [
+    "ExampleAnswer",
+    "RateDiagnosis",
+    "as_object",
+    "diagnose_alert",
+    "diagnose_rate",
+    "diagnose_results",
+    "in_words",
+]
 
+_SHORTEST: Final = 3600.0  # seconds of a window
 _LONGEST_LINE: Final = 4 * 1024**2
 _REFUSALS: Final = "refusal_pattern"
 _FILE_KEY: Final = UserKey(bytes(32))  # nothing made with it is stored
@@ -60,6 +71,29 @@ def diagnose_rate(
         raise ConfigError(f"--evaluator {evaluator}: not one of {', '.join(sorted(known))}")
     now = (clock or SystemClock()).now()
     request = DiagnosisRequest(app, evaluator, window)
+    return diagnose_history(config.storage.path / files.HISTORY, config.slices, request, now)
+
+
+def diagnose_alert(config: Config, incident_id: str, *, clock: Clock | None = None) -> RateDiagnosis:
+    """Diagnose the rate of an alert: up to now, or up to the end of its incident.
+
+    Args:
+        config: of the monitor that raised it.
+        incident_id: of the incident, which the alert carries as the annotation `incident`.
+        clock: for now.
+
+    Raises `MonitorError` where there is no such incident, or the history cannot be read.
+    """
+    one = incident(config, incident_id).incident
+    now = (clock or SystemClock()).now()
+    until = now if one.ended is None else one.ended
+    rule = next(
+        (rule for rule in own_rules(config.alerts).get(one.evaluator, ()) if rule.name == one.defect_rule), None
+    )
+    if one.defect_rule and rule is None:
+        raise MonitorError(f"incident {one.id}: no alert has the defect rule {one.defect_rule!r:.80} any more")
+    window = max(_SHORTEST, one.peak.window if one.peak is not None else 0.0, until - one.fired)
+    request = DiagnosisRequest(one.app, one.evaluator, window, until, rule)
     return diagnose_history(config.storage.path / files.HISTORY, config.slices, request, now)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from urllib.parse import quote
 
 import anyio
@@ -12,7 +13,8 @@ from monitor.model.case import Document, Message
 from monitor.model.outcome import Evidence
 from tests.support.browser import DESKTOP, PHONE, Browser
 from tests.support.incidents import keep_incident
-from tests.support.page import Site, answer
+from tests.support.page import NOW, Site, answer
+from tests.support.rise import in_acme, results
 
 SCRIPT = "</p></bdi></style></title><script>document.title='run';document.body.id='run'</script>"
 HANDLER = (
@@ -81,6 +83,7 @@ PAGES += [f"/why?trace={quote(CASES['script'])}", f"/why?trace={quote(CASES['tur
 PAGES += ["/why?evaluator=overlap_groundedness", "/incidents"]
 PAGES += [f"/incidents/20231114-0000000{number}" for number in range(len(CASES))]
 PAGES += [f"/{name}?app={quote(CASES['script'][:100])}" for name in ("documents", "unanswered")]
+PAGES += [f"/diagnosis?app={quote(CASES['script'])}&evaluator=overlap_groundedness"]
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -103,6 +106,21 @@ def test_a_phone_needs_no_sideways_scrolling(site, browser, path):
     browser.look(PHONE)
     browser.open(site + path)
     assert browser.value("document.documentElement.scrollWidth") <= PHONE[0]
+
+
+def test_a_phone_needs_no_sideways_scrolling_for_a_diagnosis_with_long_names(tmp_path, browser):
+    made, long = Site(tmp_path, slices=("tenant",)), "x" * 120
+
+    def renamed(one):
+        attributes = {**one.case.attributes, "tenant": f"{one.case.attributes['tenant']} {long}"}
+        return replace(one, evaluator="overlap_groundedness", case=replace(one.case, attributes=attributes))
+
+    anyio.run(made.store, [renamed(one) for one in results(in_acme, now=NOW)])
+    with made.served() as url:
+        browser.look(PHONE, scripts=False)
+        browser.open(f"{url}/diagnosis?app=shop&evaluator=overlap_groundedness")
+        assert f"acme {long}" in browser.value("document.querySelector('.factor').innerText")
+        assert browser.value("document.documentElement.scrollWidth") <= PHONE[0]
 
 
 @pytest.mark.parametrize("name", ["script", "handler", "breaking"])

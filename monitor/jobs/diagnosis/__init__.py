@@ -30,6 +30,7 @@ BASELINE_AT_MOST, SEARCHED_AT_MOST = 5_000, 10_000
 
 EXAMPLES: Final = 3
 _CHANGES: Final = 5
+_HOURS_FROM: Final = 2 * 86_400.0
 
 
 class DiagnosisRequest(NamedTuple):
@@ -112,7 +113,8 @@ def diagnose_answers(
     if rule is not None:
         answers = [one._replace(defect=rule.matches(Score(one.score, "", one.label))) for one in answers]
     known = renewed(topics, [QuestionWords(one.features.unit, one.features.words) for one in answers])
-    reader = FactorReader([one for one in answers if one.at < search_from], slices)
+    hours = 2 * request.window >= _HOURS_FROM
+    reader = FactorReader([one for one in answers if one.at < search_from], slices, hours=hours)
     factors = [(*reader.factors(one), *topic_factors(known, one.features)) for one in answers]
     cases = [
         JudgedCase(one.at, one.defect, one.features.unit, own, one.weight)

@@ -14,10 +14,15 @@ _PARTS: Final = 5
 
 
 class FactorReader:
-    """Turns features into factors. Scores and lengths are cut into five parts at the quantiles of the baseline."""
+    """Turns features into factors. Scores and lengths are cut into five parts at the quantiles of the baseline.
 
-    def __init__(self, baseline: Sequence[JudgedAnswer], slices: Sequence[str]) -> None:
+    `hours`: with the hour of the day. That is a factor only where the searched time holds each hour more than once:
+    otherwise an hour is nothing but the time since the onset.
+    """
+
+    def __init__(self, baseline: Sequence[JudgedAnswer], slices: Sequence[str], *, hours: bool = False) -> None:
         self._slices = frozenset(slices)
+        self._hours = hours
         features = [one.features for one in baseline]
         self._scores = _cuts([one.score for one in features if one.score is not None])
         self._questions = _cuts([one.question_length for one in features if one.question_length])
@@ -31,6 +36,10 @@ class FactorReader:
         values = set(known.values())
         named = {"model": one.model, **{f"{name} version": value for name, value in one.versions.items()}}
         named = {name: value for name, value in named.items() if value and value not in values}
+        if "language" not in known:
+            named["language"] = one.language
+        if self._hours:
+            named["hour of the day (UTC)"] = str(int(answer.at // 3600 % 24))
         named |= {"context": one.context.replace("_", " "), "user": one.user}
         named |= {
             "retriever score": _part(one.score, self._scores),

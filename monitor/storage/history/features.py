@@ -15,6 +15,7 @@ from monitor.model.case import RESPONSE_ID, Case, Document
 from monitor.model.service_version import ServiceVersion
 from monitor.privacy.pseudonyms import UserKey
 from monitor.storage.history.common_words import COMMON_WORDS
+from monitor.storage.history.languages import language_of
 from monitor.storage.history.rows import dump, load
 
 MOST_BYTES: Final = 4096
@@ -64,6 +65,7 @@ class CaseFeatures:
     question_length: int = 0
     answer_length: int = 0
     words: tuple[str, ...] = ()
+    language: str = ""
 
 
 def features_of(
@@ -112,6 +114,7 @@ def features_of(
         question_length=len(case.request.query),
         answer_length=len(case.response),
         words=_kept(words_of(case.request.query), hashed, plain=texts),
+        language=language_of(case.request.query),
     )
 
 

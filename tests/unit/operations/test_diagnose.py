@@ -15,9 +15,11 @@ from monitor.clock import ManualClock
 from monitor.config import load
 from monitor.errors import ConfigError, MonitorError
 from monitor.jobs.diagnosis import RateDiagnosis, as_object
+from monitor.model.incident import Incident, RatePeak, incident_id
 from monitor.model.outcome import EvaluationResult
-from monitor.operations.diagnose import diagnose_rate, diagnose_results
+from monitor.operations.diagnose import diagnose_alert, diagnose_rate, diagnose_results
 from monitor.storage.history.rows import as_json, dump
+from monitor.storage.incidents import IncidentFile
 from tests.support.command import command
 from tests.support.rise import HOUR, NOW, NUMBER, PERIOD, SINCE, common, in_acme, kept, mixed, results
 
@@ -182,3 +184,59 @@ def test_texts_of_strangers_cannot_steer_the_terminal(tmp_path: Path) -> None:
     said = told(written(tmp_path / "r.jsonl", given, texts=True), folder=tmp_path)
     assert "\x1b" not in said
     assert "acme" in said
+
+
+def incident(folder: Path, **other: Any) -> str:
+    """An incident of the rate, which fired an hour ago."""
+    one = Incident(
+        id=incident_id("shop", "overlap_groundedness", "", NOW - HOUR),
+        app="shop",
+        evaluator="overlap_groundedness",
+        defect_rule="",
+        version="1",
+        fired=NOW - HOUR,
+        checked=NOW,
+        severity="warning",
+        worst="warning",
+        alerts=(),
+        peak=RatePeak(NOW, 0.3, 0.2, 0.4, 100, 30, 6 * HOUR),
+    )
+    file = IncidentFile(folder / "data" / "incidents.db", ManualClock(NOW))
+    file.save(replace(one, **other))
+    file.close()
+    return one.id
+
+
+@pytest.mark.anyio
+async def test_an_alert_is_diagnosed_by_its_incident_up_to_now_or_to_its_end(tmp_path: Path) -> None:
+    await kept(tmp_path, results(in_acme))
+    config, clock = load(settings(tmp_path)), ManualClock(NOW)
+    found = diagnose_alert(config, incident(tmp_path), clock=clock)
+    assert (found.app, found.window, found.until) == ("shop", 6 * HOUR, NOW)
+    assert [factor.factor.value for factor in found.found.factors] == ["acme"]
+    ended = diagnose_alert(config, incident(tmp_path, ended=NOW - 60.0), clock=clock)
+    assert ended.until == NOW - 60.0
+
+
+@pytest.mark.anyio
+async def test_an_alert_without_an_incident_or_with_a_rule_that_is_gone_cannot_be_diagnosed(tmp_path: Path) -> None:
+    await kept(tmp_path, results(in_acme))
+    config = load(settings(tmp_path))
+    name = incident(tmp_path, defect_rule="high")
+    with pytest.raises(MonitorError, match="no alert has the defect rule 'high' any more"):
+        diagnose_alert(config, name)
+    with pytest.raises(MonitorError, match="there is no incident '20260101-00000000'"):
+        diagnose_alert(config, "20260101-00000000")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--app", "shop"], "give both, or --alert"),
+        (["--alert", "20260101-00000000", "--app", "shop"], "names the app and the evaluator itself"),
+    ],
+)
+def test_the_command_asks_for_a_rate_or_an_alert(tmp_path: Path, options: list[str], says: str) -> None:
+    found = command("diagnose", *options, "-c", settings(tmp_path))
+    assert found.exit_code == 2
+    assert says in " ".join(found.output.replace("│", " ").split())
