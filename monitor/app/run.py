@@ -47,6 +47,7 @@ from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules
+from monitor.privacy import pseudonyms
 from monitor.storage import files
 from monitor.storage.history.reader import HistoryReader
 from monitor.telemetry.events import Event
@@ -82,14 +83,14 @@ async def run(
     async with AsyncExitStack() as stack:
         parts = await open_parts(config, clock, plan, stack)
         seen = await _restored(config, parts)
-        made = build_scoring(config, parts)
+        topics = _topic_keeper(config, parts)
+        made = build_scoring(config, parts, topics)
         assembly = Assembly(config.assembly)
         pipeline = _pipeline(config, parts, made, assembly)
         for app in sorted(seen):
             made.evaluation.prepare(app)
         replay = await _replayed_results(config, parts, made.evaluation)
         diagnoser = Diagnoser(config.storage.path / files.HISTORY, config.slices, clock)
-        topics = TopicKeeper(config.storage.path / files.HISTORY, parts.running.runtime.kept, clock)
         trials, incidents = _trial_queue(config, parts), _incident_keeper(config, parts, diagnoser)
         if config.ui.enabled:
             shown = _page_context(
@@ -185,6 +186,12 @@ def _canary(config: Config, parts: Parts) -> Canary:
         path=config.storage.path / "canary.json",
         on_run=parts.checks.on_canary_run,
     )
+
+
+def _topic_keeper(config: Config, parts: Parts) -> TopicKeeper:
+    storage, runtime = config.storage, parts.running.runtime
+    hashed = None if storage.texts == "all" else pseudonyms.at_hand(storage.path).word
+    return TopicKeeper(storage.path / files.HISTORY, runtime.kept, runtime.clock, hashed=hashed)
 
 
 def _incident_keeper(config: Config, parts: Parts, diagnoser: Diagnoser) -> IncidentKeeper:

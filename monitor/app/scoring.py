@@ -11,6 +11,7 @@ from monitor.app.parts import Parts
 from monitor.config import Config
 from monitor.jobs.backfill.evaluation import BackfillContext
 from monitor.jobs.backfill.run import Backfill
+from monitor.jobs.topics import TOPIC, TopicKeeper
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Case
 from monitor.model.outcome import EvaluationResult
@@ -44,8 +45,8 @@ class ScoringParts:
     severe: SevereCases | None
 
 
-def build_scoring(config: Config, parts: Parts) -> ScoringParts:
-    """Build what makes results."""
+def build_scoring(config: Config, parts: Parts, topics: TopicKeeper) -> ScoringParts:
+    """Build what makes results; `topics` are needed for the slice of that name."""
     running, runtime = parts.running, parts.running.runtime
     agreement = Agreement(runtime.metrics, parts.memory.cache("cases") // 2)
     slicing = SliceMetrics(config.slices, runtime.metrics, runtime.clock)
@@ -54,7 +55,12 @@ def build_scoring(config: Config, parts: Parts) -> ScoringParts:
     settings = config.backfill.model_copy(update={"retention": 0.0}) if no_texts else config.backfill
     backfill = Backfill(settings, config.storage.path, runtime, parts.versions, texts=config.storage.texts != "none")
     scorer = Scorer(
-        running.evaluators, parts.judges, runtime=runtime, slices=config.slices, late_after=config.traffic.late_after
+        running.evaluators,
+        parts.judges,
+        runtime=runtime,
+        slices=config.slices,
+        late_after=config.traffic.late_after,
+        topic=topics.name_of if TOPIC in config.slices else None,
     )
     case_sampler, queue = _case_sampler(config, parts, scorer), _queue(config, parts, scorer)
     publisher = Publisher(parts.sinks, parts.spool, runtime, listeners=(*parts.listeners, agreement.on_result))

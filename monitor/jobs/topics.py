@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from monitor.clock import Clock
 from monitor.errors import MonitorError
+from monitor.model.case import Case
 from monitor.stages.kept_state import KeptState
 from monitor.statistics.diagnosis.cases import Factor
 from monitor.statistics.topics import (
@@ -22,7 +23,7 @@ from monitor.statistics.topics import (
     topic_of,
     topic_words,
 )
-from monitor.storage.history.features import CaseFeatures
+from monitor.storage.history.features import CaseFeatures, words_of
 from monitor.storage.history.reader import HistoryReader
 from monitor.storage.state_file import kept_value
 
@@ -45,10 +46,16 @@ _LONGEST: Final = 64
 
 
 class TopicKeeper:
-    """Keeps the topics of the apps in the history of the running monitor."""
+    """Keeps the topics of the apps in the history of the running monitor.
 
-    def __init__(self, history: Path, state: KeptState, clock: Clock) -> None:
+    `hashed` makes of a word what the history keeps of it, None where it keeps the word.
+    """
+
+    def __init__(
+        self, history: Path, state: KeptState, clock: Clock, *, hashed: Callable[[str], str] | None = None
+    ) -> None:
         self._history = history
+        self._hashed = hashed
         self._clock = clock
         self._value: dict[str, object] = dict(state.load(_STATE) or {})
         self._topics = _read(self._value)
@@ -57,6 +64,14 @@ class TopicKeeper:
     def of(self, app: str) -> tuple[QuestionTopic, ...]:
         """Return the topics of an app, the rarest first."""
         return self._topics.get(app, ())
+
+    def name_of(self, case: Case) -> str:
+        """Return the topic of a question, as the slice has it; `OTHER` where it belongs to none."""
+        topics = self._topics.get(case.app)
+        if not topics:
+            return OTHER
+        words = words_of(case.request.query)
+        return topic_words(topic_of(topics, words if self._hashed is None else map(self._hashed, words)))
 
     async def run(self) -> None:
         """Look at the questions every hour, until cancelled."""

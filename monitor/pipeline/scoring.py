@@ -72,6 +72,8 @@ class Scorer:
         runtime: lends clock, events and tracer; by default a standalone one.
         slices: names of the attributes of a case that its results keep.
         late_after: seconds after its answer from which a case gives late results.
+        topic: returns the topic of a case's question, the attribute `topic` of results where the case has none; None:
+            there are no topics.
         scope: the scope of every result; by default the case decides.
     """
 
@@ -83,6 +85,7 @@ class Scorer:
         runtime: Runtime | None = None,
         slices: Sequence[str] = (),
         late_after: float = math.inf,
+        topic: Callable[[Case], str] | None = None,
         scope: RateScope | None = None,
     ) -> None:
         for one in evaluators:
@@ -95,6 +98,7 @@ class Scorer:
         self._judges = judges
         self._runtime = runtime or Runtime.standalone()
         self._slices = tuple(slices)
+        self._topic = topic
         self._scope = scope
         nothing = Case(request_id="")
         self._left: tuple[Case, tuple[Case, str, str, str]] = nothing, (nothing, "", "", "")
@@ -200,7 +204,10 @@ class Scorer:
         Its evaluations mostly end one right after the other.
         """
         if self._left[0] is not case:
-            leaving = changed(case, attributes=facts.allowed(case, self._slices))
+            attributes = facts.allowed(case, self._slices)
+            if self._topic is not None:
+                attributes.setdefault("topic", self._topic(case))
+            leaving = changed(case, attributes=attributes)
             prompt, index, service = (facts.value(case, f"{part}.version") for part in ("prompt", "index", "service"))
             self._left = case, (leaving, prompt, index, service)
         return self._left[1]

@@ -8,8 +8,11 @@ import pytest
 
 from monitor.clock import ManualClock
 from monitor.jobs.topics import TopicKeeper, read_topics, topic_factors
+from monitor.model.case import Case, Request
+from monitor.privacy import pseudonyms
+from monitor.stages.kept_state import KeptState
 from monitor.statistics.diagnosis.cases import Factor
-from monitor.statistics.topics import QuestionTopic
+from monitor.statistics.topics import OTHER, QuestionTopic
 from monitor.storage.history.features import CaseFeatures
 from monitor.storage.state_file import open_state
 from tests.support.rise import NOW, in_acme, kept, results
@@ -57,3 +60,27 @@ def test_a_topic_is_a_factor_of_a_diagnosis_unless_the_service_has_a_slice_of_th
     assert topic_factors(topics, CaseFeatures(unit="u", words=("00f1c2d3e4a5b6c7",)))[0].value == "topic 00f1c2"
     assert topic_factors(topics, CaseFeatures(unit="u", words=("else",))) == ()
     assert topic_factors(topics, CaseFeatures(unit="u", words=("norway",), slices={"topic": "own"})) == ()
+
+
+@pytest.mark.parametrize("texts", ["all", "none"])
+async def test_the_topic_of_a_live_question_is_that_of_the_history_also_where_words_are_hashed(
+    tmp_path: Path, texts: str
+) -> None:
+    clock = ManualClock(NOW)
+    await kept(tmp_path, results(in_acme), texts=texts)
+    key = pseudonyms.at_hand(tmp_path / "data")
+    keeper = TopicKeeper(
+        tmp_path / "data" / "history.db", KeptState(), clock, hashed=None if texts == "all" else key.word
+    )
+    asked = [
+        Case(request_id="1", request=Request(f"Has product{number} a warranty?"), app="shop") for number in (3, 7, 999)
+    ]
+    assert [keeper.name_of(one) for one in asked] == [OTHER] * 3
+    await keeper.renew()
+    names = [keeper.name_of(one) for one in asked]
+    assert names[2] == OTHER
+    if texts == "all":
+        assert names[:2] == ["product3", "product7"]
+    else:
+        assert all(name.startswith("topic ") for name in names[:2])
+        assert len(set(names)) == 3
