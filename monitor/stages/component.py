@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -14,9 +14,11 @@ from monitor.stages.kept_state import KeptState
 from monitor.stages.replica_share import ReplicaShare
 from monitor.telemetry.events import Events
 from monitor.telemetry.health import Health
-from monitor.telemetry.metrics import Metrics
 from monitor.telemetry.site import Site
 from monitor.telemetry.tracing import Tracer
+
+if TYPE_CHECKING:  # a worker reads and evaluates: without metrics it needs several megabytes less
+    from monitor.telemetry.metrics import Metrics
 
 
 class Component(BaseModel):
@@ -70,6 +72,8 @@ class Runtime:
 
         `clock` is the system's by default. With `logs` off, events are not logged.
         """
+        from monitor.telemetry.metrics import Metrics  # noqa: PLC0415 - as above
+
         metrics = Metrics()
         events = Events(metrics, None if logs else _silent_logger())
         return cls(clock=clock or SystemClock(), metrics=metrics, events=events, health=Health())

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from monitor.telemetry.metrics import Metrics
+if TYPE_CHECKING:
+    from monitor.telemetry.metrics import Metrics
 
 
 class Event(StrEnum):

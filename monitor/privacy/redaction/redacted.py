@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.external import ScoreSource
@@ -11,7 +12,9 @@ from monitor.model.outcome import EvaluationResult, Evidence, Outcome, Score, Un
 from monitor.privacy.pseudonyms import UserKey
 from monitor.privacy.redaction.edits import Masked
 from monitor.privacy.redaction.masking import Masking, RedactionSettings
-from monitor.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from monitor.telemetry.metrics import Metrics
 
 
 class Redactor:
