@@ -32,7 +32,7 @@ from monitor.privacy.erasure import ErasureMarks
 from monitor.storage.damage import Repaired
 from monitor.storage.erasing import Eraser, erasing
 from monitor.storage.history.rows import dump, load
-from monitor.storage.sqlite import Database, Format, ReadOnly, SetAside, used_bytes
+from monitor.storage.sqlite import Database, Format, ReadOnly, SetAside, marks, used_bytes
 
 MOST: Final = 1_000
 """Incidents that are kept; the oldest that are over are deleted first."""
@@ -162,7 +162,7 @@ class IncidentFile:
     def tidy(self, before: float, *, texts_before: float | None = None) -> None:
         """Delete what ended before `before`, and the oldest beyond the limits of number and size.
 
-        Answers from before `texts_before` lose their texts.
+        Answers from before `texts_before` lose their texts, and diagnoses from before it go: they may name words.
         """
         with self._file.transaction() as db:
             over = "SELECT id FROM incidents WHERE ended IS NOT NULL"
@@ -175,6 +175,8 @@ class IncidentFile:
             db.executemany("DELETE FROM notes WHERE incident = ?", gone)
             if texts_before is not None:
                 _blank(db, texts_before)
+                lasting = f"name NOT IN ({marks(_NOTED)})"
+                db.execute(f"DELETE FROM findings WHERE at < ? AND {lasting}", (texts_before, *_NOTED))  # noqa: S608 - as above
 
     def repaired(self) -> bool:
         """Check the whole file, in which a reader has met damage; whether it was replaced."""

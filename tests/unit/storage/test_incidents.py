@@ -153,14 +153,18 @@ def test_beyond_the_most_the_oldest_that_are_over_leave(
 def test_texts_leave_after_their_own_retention(file: IncidentFile, path: Path):
     file.save(one())
     file.keep_answers(one().id, [answer()])
+    file.keep_finding(one().id, "height", {"lines": ["the word warranty"]})
+    file.keep_finding(one().id, "onset", {"at": 900.0, "earliest": 880.0, "latest": 910.0})
     file.tidy(0.0, texts_before=899.0)
     found = IncidentReader(path).find(one().id)
     assert found is not None
     assert found.answers[0].question == "Why?"
-    file.tidy(0.0, texts_before=901.0)
+    assert set(found.diagnoses) == {"height"}
+    file.tidy(0.0, texts_before=ManualClock().now() + 1)
     found = IncidentReader(path).find(one().id)
     assert found is not None
     assert (found.answers[0].question, found.answers[0].response, found.answers[0].score) == (None, None, 1.0)
+    assert (found.began, found.diagnoses) == (900.0, {})
 
 
 def test_what_is_forgotten_leaves_answers_notes_and_diagnoses(file: IncidentFile, path: Path):
