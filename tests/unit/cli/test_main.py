@@ -36,6 +36,16 @@ def test_a_command_that_does_not_exist_is_a_usage_error_that_suggests_the_neares
     assert "No such command 'chekc'. Did you mean 'check'?" in done.stderr
 
 
+def test_garbage_is_collected_again_once_the_command_is_imported() -> None:
+    code = (
+        "import contextlib, gc, sys; from monitor.__main__ import main\n"
+        "sys.argv[1:] = ['health', '--help']\n"
+        "with contextlib.suppress(SystemExit): main()\n"
+        "assert gc.isenabled() and gc.get_freeze_count()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300, capture_output=True)
+
+
 @pytest.mark.parametrize("module", HEAVY)
 def test_a_command_imports_nothing_of_the_others(module: str) -> None:
     code = f"import sys; from monitor.cli.main import app; assert {module!r} not in sys.modules"
