@@ -101,7 +101,15 @@ def _result(at: float) -> EvaluationResult:
     words = "The guarantee covers the battery for two years and the display for one."
     case = Case.from_texts("How long is the guarantee?", words, [words], request_id=f"{int(at * 1e6):032x}")
     score = Score(0.8, "8 of 10 content words are in the context.", "supported")
-    return EvaluationResult(case, "overlap_groundedness", "1", score, 1.0, level="supported", evaluated_at=at)
+    return EvaluationResult(
+        case=case,
+        evaluator="overlap_groundedness",
+        version="1",
+        outcome=score,
+        weight=1.0,
+        level="supported",
+        evaluated_at=at,
+    )
 
 
 def kept_trace(traces: int, evaluators: int, *, days: int = 0) -> float:

@@ -191,12 +191,14 @@ def used_sources(question: str, content: Sequence[Word], sources: Sequence[Seque
 def _uses(
     source: Sequence[Sequence[str]], new: set[str], things: set[tuple[str, ...]], wanted: set[str], enough: int
 ) -> bool:
-    held: set[tuple[str, ...]] = set()
+    held: set[str] = set()
+    pairs: set[tuple[str, ...]] = set()
     for sentence in source:
-        keys = [key for key in sentence if key in wanted]
-        held.update((key,) for key in keys)
-        held.update(pairwise(keys))
-    return len(held & things) >= enough or 2 * sum((key,) in held for key in new) >= len(new)
+        keys = list(filter(wanted.__contains__, sentence))
+        held.update(keys)
+        pairs.update(pairwise(keys))
+    said = len(pairs & things) + sum((key,) in things for key in held)
+    return said >= enough or 2 * len(held & new) >= len(new)
 
 
 def _shape(
