@@ -87,8 +87,8 @@ class TopicKeeper:
         except MonitorError:  # who writes the history reports it
             return
         self._topics = found
-        self._value.clear()
-        self._value.update({app: [list(one) for one in topics] for app, topics in found.items()})
+        apps = {app: [list(one) for one in topics] for app, topics in found.items()}
+        self._value.update(at=self._clock.now(), apps=apps)  # with a time: what never changes is deleted in the end
 
 
 def renewed_topics(
@@ -127,7 +127,8 @@ def topic_factors(topics: Sequence[QuestionTopic], features: CaseFeatures) -> tu
 def _read(value: Mapping[str, Any]) -> dict[str, tuple[QuestionTopic, ...]]:
     """Read what was kept; leaves out what cannot be read."""
     found: dict[str, tuple[QuestionTopic, ...]] = {}
-    for app, rows in value.items():
+    apps = value.get("apps")
+    for app, rows in apps.items() if isinstance(apps, dict) else ():
         try:
             topics = tuple(QuestionTopic(str(key), str(name)[:_LONGEST], float(share)) for key, name, share in rows)
         except (TypeError, ValueError):

@@ -66,7 +66,7 @@ async def known_topic(folder: Path) -> None:
     """Keep a topic as an earlier process of the monitor has found it."""
     there = runtime(ManualClock(time.time()))
     async with open_state(folder / "state.db", clock=there.clock, metrics=there.metrics, events=there.events) as kept:
-        kept.follow("topics", lambda: {"shop": [["norway", "norway", 0.2]]})
+        kept.follow("topics", lambda: {"apps": {"shop": [["norway", "norway", 0.2]]}})
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from monitor.stages.kept_state import KeptState
 from monitor.statistics.diagnosis.cases import Factor
 from monitor.statistics.topics import OTHER, QuestionTopic
 from monitor.storage.history.features import CaseFeatures
-from monitor.storage.state_file import open_state
+from monitor.storage.state_file import kept_value, open_state
 from tests.support.rise import NOW, in_acme, kept, results
 from tests.support.runtime import runtime
 
@@ -84,3 +84,23 @@ async def test_the_topic_of_a_live_question_is_that_of_the_history_also_where_wo
     else:
         assert all(name.startswith("topic ") for name in names[:2])
         assert len(set(names)) == 3
+
+
+async def test_topics_that_never_change_are_written_again_so_that_they_are_not_deleted_as_old(tmp_path: Path) -> None:
+    clock = ManualClock(NOW)
+    await kept(tmp_path, results(in_acme), texts="all")
+    topics = await renewed(tmp_path, clock)
+    clock.advance(3600)
+    assert await renewed(tmp_path, clock) == topics
+    value = kept_value(tmp_path / "state.db", "topics")
+    assert value is not None
+    assert value["at"] == NOW + 3600
+
+
+async def test_damaged_values_are_no_topics(tmp_path: Path) -> None:
+    there = runtime(ManualClock(NOW))
+    for value in ({"apps": [1]}, {"apps": {"shop": [[1, 2]]}}, {"apps": {"shop": 3}}, {}):
+        state = open_state(tmp_path / "state.db", clock=there.clock, metrics=there.metrics, events=there.events)
+        async with state as values:
+            values.follow("topics", lambda value=value: value)
+        assert read_topics(tmp_path / "state.db", "shop") == ()
