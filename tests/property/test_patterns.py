@@ -47,6 +47,8 @@ MADE_AT_RUN_TIME: Final = {
     "monitor.extraction.values": (r"""\b(?:text|content)=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""",),
     "monitor.pipeline.traffic": (),  # of the operator's configuration
     "monitor.alerts.notify.apprise": (),
+    "monitor.storage.incidents": (r"(?<![\w-])20231114\-0a(?![\w-])|(?<![\w-])20231114\-0ab(?![\w-])",),  # ids
+    "monitor.storage.history.languages": (),  # held by the module, too
 }
 """Modules that make patterns of what is not known here, with examples of what they make."""
 

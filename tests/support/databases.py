@@ -163,7 +163,12 @@ def _incidents(folder: Path) -> dict[str, Any]:
         found = [reader.find(one.incident.id) for one in reader.newest(limit=1000)]
     finally:
         file.close()
-    return {one.incident.id: [one.began, len(one.answers), one.notes[0].text] for one in found if one is not None}
+    # A note may be lost alone: damage costs rows, not incidents.
+    return {
+        one.incident.id: [one.began, len(one.answers), *(note.text for note in one.notes)]
+        for one in found
+        if one is not None
+    }
 
 
 def _queue(folder: Path) -> BackfillQueue:
