@@ -67,7 +67,7 @@ def compare_groups(cases: Iterable[JudgedCase]) -> GroupComparison:
     tried = {key: own for key, own in having.items() if LEAST_CASES <= len(own) <= _MOST * number}
     limit = corrected_z(len(tried))
     first = _tested(prepared.rows, tried)
-    found = _found(prepared.rows, tried, first, limit)
+    found = _found(prepared, tried, first, limit)
     bad = {key: {index for index in having[key] if prepared.rows[index].bad} for key in found}
     groups = []
     for key, own in having.items():
@@ -75,7 +75,8 @@ def compare_groups(cases: Iterable[JudgedCase]) -> GroupComparison:
         beside = None
         if z is not None and z >= limit and key not in found:
             mine = {index for index in own if prepared.rows[index].bad}
-            beside = prepared.factors[max(found, key=lambda other: (len(mine & bad[other]), -other))]
+            company = min(found, key=lambda other: (-len(mine & bad[other]), prepared.factors[other]))
+            beside = prepared.factors[company]
         rows = [prepared.rows[index] for index in own]
         groups.append(ComparedGroup(prepared.factors[key], sums_of(rows), z, key in found, beside))
     return GroupComparison(tuple(groups), sums_of(prepared.rows), len(tried), limit)
@@ -105,13 +106,14 @@ def corrected_z(tried: int, *, sides: int = 1) -> float:
 
 
 def _found(
-    rows: Sequence[WeighedCase], tried: Mapping[int, Sequence[int]], first: Mapping[int, float], limit: float
+    prepared: Prepared, tried: Mapping[int, Sequence[int]], first: Mapping[int, float], limit: float
 ) -> list[int]:
     """Return the groups that are surely worse, also without the answers of those before them."""
+    rows, factors = prepared.rows, prepared.factors
     found: list[int] = []
     left, tested = set(range(len(rows))), dict(first)
     while len(found) < _FOUND_AT_MOST:
-        best = max(tested, key=lambda key: (tested[key], -key), default=None)
+        best = min(tested, key=lambda key: (-tested[key], factors[key]), default=None)
         if best is None or tested[best] < limit:
             return found
         found.append(best)

@@ -107,3 +107,15 @@ def test_any_answers_can_be_compared_in_any_order(cases: list[JudgedCase], rando
 def test_the_limit_grows_with_the_number_of_groups() -> None:
     assert corrected_z(1) < corrected_z(10) < corrected_z(10_000)
     assert corrected_z(1, sides=2) > corrected_z(1)
+
+
+def test_of_two_documents_that_always_come_together_the_same_one_is_named_in_any_order() -> None:
+    twins = (document("one"), document("two"))
+    cases = history(Random(4), number=300)
+    for at in range(20):
+        cases.append(JudgedCase(400.0, True, "s", twins if at % 2 else twins[::-1]))
+        cases.append(JudgedCase(500.0 + at, True, f"t{at}", twins if at % 2 else twins[::-1]))
+    for ordered in (cases, cases[::-1]):
+        found = compare_groups(ordered)
+        assert worse(found) == {"one"}
+        assert {one.factor.value: one.beside for one in found.groups if one.beside} == {"two": document("one")}
