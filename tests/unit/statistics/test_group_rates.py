@@ -113,8 +113,8 @@ def test_of_two_documents_that_always_come_together_the_same_one_is_named_in_any
     twins = (document("one"), document("two"))
     cases = history(Random(4), number=300)
     for at in range(20):
-        cases.append(JudgedCase(400.0, True, "s", twins if at % 2 else twins[::-1]))
-        cases.append(JudgedCase(500.0 + at, True, f"t{at}", twins if at % 2 else twins[::-1]))
+        cases.append(JudgedCase(200.0, True, f"u{at // 2}", twins if at % 2 else twins[::-1]))
+        cases.append(JudgedCase(15.0 * at, True, f"t{at}", twins if at % 2 else twins[::-1]))
     for ordered in (cases, cases[::-1]):
         found = compare_groups(ordered)
         assert worse(found) == {"one"}
