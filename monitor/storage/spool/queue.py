@@ -149,6 +149,7 @@ class Spool:
                 if not counted:
                     left = await self._in_thread(self._store.count_left)
                     self._rows += left  # not in one statement with the wait: commits count meanwhile
+                    self._rows_gauge.set(self._rows)
                     counted = True
                 found = await self._in_thread(partial(self._store.read, after))
             except StoreFailed as failed:
@@ -178,6 +179,7 @@ class Spool:
         for key in known:
             self._known.first(key)
         self.draws.load(draws)
+        self._bytes_gauge.set(self._room.used)
         self._loaded = True
 
     @asynccontextmanager

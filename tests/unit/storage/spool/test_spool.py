@@ -233,11 +233,12 @@ async def test_gauges_show_what_is_in_the_spool(file: SpoolFile) -> None:
         assert file.value("ragmonitor_spool_bytes") > 0
 
 
-async def test_after_a_replay_the_gauge_counts_what_was_left_too(file: SpoolFile) -> None:
+async def test_from_the_replay_on_the_gauge_counts_what_was_left(file: SpoolFile) -> None:
     async with file.open() as spool:
         await spool.append(file.record(b"1"))
     async with file.open() as spool:
         assert len([one async for one in spool.replay()]) == 1
+        assert file.value("ragmonitor_spool_records") == 1, "also while nothing new is written"
         await spool.append(file.record(b"2"))
         assert file.value("ragmonitor_spool_records") == 2
 
