@@ -128,7 +128,14 @@ class Pages:
             worst = []
         await self._audit.answers_shown("/", worst)
         return await html_response(
-            "overview", now=view.at, up="", view=view, app=app, worst=worst, texts_kept=self._context.keeps_texts
+            "overview",
+            now=view.at,
+            up="",
+            view=view,
+            app=app,
+            worst=worst,
+            texts_kept=self._context.keeps_texts,
+            by_rate=overview.by_rate,
         )
 
     async def _overview_json(self, query: str) -> WebResponse:

@@ -158,6 +158,10 @@ async def test_warning_and_critical_of_one_rate_are_one_alarm_that_leads_to_its_
     shown = await seen(site, "/alerts")
     assert "1 firing" in shown
     assert re.search(r"Also:\s+warning", shown)
+    start = await seen(site, "/")
+    assert start.count("RagDefectRateHigh") == 1
+    assert re.search(r"Also:\s+warning \(above .*\)\.", start)
+    assert f"incidents/{first.incident}" in (await site.get("/")).body.decode()
     assert (await site.get(f"/incidents/{first.incident}")).status == 200
 
 
