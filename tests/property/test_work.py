@@ -214,7 +214,8 @@ def test_the_calls_that_a_tree_costs_grow_with_its_spans_and_no_faster(tree: Cal
     small, large = (tree(size).trace() for size in (240, 1920))
 
     def read(trace: Trace) -> None:
-        evidence._remembered.cache_clear()  # texts that are remembered cost the small tree less than its share
+        for remembered in (evidence._short, evidence._long):  # remembered texts cost the small tree less than its share
+            remembered.cache_clear()
         compose.read(trace, conventions)
 
     read(small)
