@@ -44,7 +44,8 @@ def documents(
         str, typer.Option("--since", metavar="DURATION", help="The period. It is compared with the one before.")
     ] = "7d",
     order: Annotated[
-        DocumentOrder, typer.Option("--order", help="What comes first: the worst, unused, most retrieved, risen ones.")
+        DocumentOrder,
+        typer.Option("--order", help="What comes first: worst, unused, most often retrieved, or risen most."),
     ] = DocumentOrder.WORST,
     search: Annotated[str, typer.Option("--search", help="Only documents with this in their address.")] = "",
     limit: Annotated[int, typer.Option("--limit", min=1, max=5_000, help="Documents at most.")] = 20,

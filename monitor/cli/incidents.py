@@ -23,7 +23,7 @@ def incidents(
         str, typer.Option("--since", metavar="DURATION", help="Incidents that were open at some time since then.")
     ] = "30d",
     app: Annotated[str | None, typer.Option("--app", help="Only this service.")] = None,
-    only_open: Annotated[bool, typer.Option("--open", help="Only those that last.")] = False,
+    only_open: Annotated[bool, typer.Option("--open", help="Only open incidents.")] = False,
     config: ConfigPath = None,
     as_json: Json = False,
 ) -> None:

@@ -35,11 +35,11 @@ class Measured:
 
 _INGEST, _KAFKA, _FOOTPRINT, _PEERS = (f"benchmarks.{name}" for name in ("ingest", "kafka", "footprint", "peers"))
 MEASURED: Final[Mapping[str, Measured]] = {
-    "dropped_span": Measured(5.4, "us of processor time to receive a span that is not kept", _INGEST),
-    "kept_span": Measured(27.1, "us of processor time to receive a span that is kept", _INGEST),
+    "dropped_span": Measured(6.9, "us of processor time to receive a span that is not kept", _INGEST),
+    "kept_span": Measured(14.5, "us of processor time to receive a span that is kept", _INGEST),
     "message": Measured(73.0, "us of processor time to read a Kafka message (a whole trace)", _KAFKA),
-    "kept_trace": Measured(5.2, "ms of processor time for a kept trace after the acknowledgement", _INGEST),
-    "worker_share": Measured(0.54, "of that, in the busier of the two processes", _INGEST),
+    "kept_trace": Measured(2.4, "ms of processor time for a kept trace after the acknowledgement", _INGEST),
+    "worker_share": Measured(0.66, "of that, in the busier of the two processes", _INGEST),
     "judged": Measured(8.1, "ms of processor time for an evaluation by a judge", _PEERS),
     "trace_bytes": Measured(14_700, "bytes of a trace of six spans", _INGEST),
     "history": Measured(1550, "bytes of the history for a local result", _FOOTPRINT),
@@ -47,9 +47,9 @@ MEASURED: Final[Mapping[str, Measured]] = {
     "history_texts": Measured(6800, "bytes more for a result with `storage.texts: all`", _FOOTPRINT),
     "request_log": Measured(950, "bytes of the request log for a kept trace", _FOOTPRINT),
     "request_log_result": Measured(205, "bytes of the request log for a result", _FOOTPRINT),
-    "series": Measured(220, "series without a service or an evaluator", _FOOTPRINT),
+    "series": Measured(237, "series without a service or an evaluator", _FOOTPRINT),
     "series_evaluator": Measured(42, "series more for an evaluator", _FOOTPRINT),
-    "series_service": Measured(45, "series more for a service", _FOOTPRINT),
+    "series_service": Measured(53, "series more for a service", _FOOTPRINT),
     "series_local": Measured(38, "series more for a local evaluator and a service", _FOOTPRINT),
     "series_judged": Measured(49, "series more for a judged evaluator and a service", _FOOTPRINT),
 }  # fmt: skip
