@@ -31,7 +31,7 @@ RATES_AT_MOST: Final = 200
 """Pairs of app and evaluator in a digest: those with the most judged answers."""
 
 APPS_AT_MOST: Final = 3
-"""Apps whose documents and unanswered questions are in a digest: those with the most judged answers."""
+"""A digest has the documents and unanswered questions of so many apps: those with the most judged answers."""
 
 INCIDENTS_AT_MOST: Final = 100
 DOCUMENTS_AT_MOST: Final = 100
