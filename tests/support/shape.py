@@ -48,8 +48,9 @@ LIMITS = {
 """What `monitor/` is held to, by the names of the figures; `test_shape.py` in unit and integration check it."""
 
 
-BESIDE = {"app/memory"}
-"""Files that run on their own, several times a second, and that no request passes."""
+BESIDE = ("app/memory", "jobs/", "storage/request_log/recorder", "storage/state_file")
+"""What begins the paths of files that run on their own, by the clock: on a slow machine their turn may fall into the
+time of the request."""
 
 
 @dataclass(frozen=True)
@@ -252,14 +253,22 @@ def _traced(out: Path, config: Path) -> None:
     calls: list[str] = []
     following = threading.Event()
 
+    def file_of(frame: FrameType) -> str:
+        return frame.f_code.co_filename.removeprefix(root).removesuffix(".py").removesuffix("/__init__")
+
+    def files_of(frame: FrameType | None) -> Iterator[str]:
+        """The file of a call, and those of all that it was made for."""
+        while frame is not None:
+            yield file_of(frame)
+            frame = frame.f_back
+
     def profile(frame: FrameType, event: str, _: Any) -> None:
         if event != "call" or not following.is_set():
             return
         code = frame.f_code
         if code.co_filename.startswith(root):
-            name = code.co_filename.removeprefix(root).removesuffix(".py").removesuffix("/__init__")
-            if code.co_name != "<module>" and name not in BESIDE:
-                calls.append(name)
+            if code.co_name != "<module>" and not any(name.startswith(BESIDE) for name in files_of(frame)):
+                calls.append(file_of(frame))
         elif _counts_an_evaluation(frame):
             following.clear()
             partial = out.with_suffix(".part")
