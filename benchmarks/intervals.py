@@ -15,7 +15,7 @@ from statistics import NormalDist, fmean, stdev
 from typing import TypeAlias
 
 from monitor.statistics.budget_pacer import CAP, BudgetPacer
-from monitor.statistics.correction import Label, by_difference, by_quality, quality
+from monitor.statistics.correction import LabelledResult, by_difference, by_quality, quality
 from monitor.statistics.defect_model import INPUTS, DefectModel
 from monitor.statistics.rates import Sums, estimate, judged_to_tell
 
@@ -168,11 +168,13 @@ def corrected(rate: float, labels: int, runs: int) -> list[tuple[float, float]]:
         verdicts = [rng.random() < (0.8 if one else 0.03) for one in truth]
         raw = Sums.counted(1000, sum(verdicts))
         kinds = [
-            Label(1.0, rng.random() < (0.8 if kind else 0.03), kind)
+            LabelledResult(1.0, rng.random() < (0.8 if kind else 0.03), kind)
             for kind in (True, False)
             for _ in range(labels // 2)
         ]
-        audits = [Label(1.0, verdict, one) for verdict, one in zip(verdicts[:labels], truth[:labels], strict=True)]
+        audits = [
+            LabelledResult(1.0, verdict, one) for verdict, one in zip(verdicts[:labels], truth[:labels], strict=True)
+        ]
         for at, one in enumerate((estimate(raw), by_quality(raw, quality(kinds)), by_difference(raw, audits))):
             assert one is not None
             found[at].append((one.lower <= rate <= one.upper, one.upper - one.lower))

@@ -46,7 +46,7 @@ from monitor.privacy.redaction import Redactor
 from monitor.sinks.history import HistorySink
 from monitor.stages import Deliver, Runtime, Sink, Source, named
 from monitor.statistics.windows import Windows
-from monitor.storage import files, incidents, severe_cases, state_file
+from monitor.storage import files, incidents, labels, severe_cases, state_file
 from monitor.storage.history import tables
 from monitor.storage.history.feed import Feed
 from monitor.storage.request_log import Recorder, recording
@@ -68,6 +68,7 @@ _FORMATS: Final = {
     files.SEVERE_CASES: severe_cases.FORMAT,
     files.BACKFILL: backfill.FORMAT,
     files.INCIDENTS: incidents.FORMAT,
+    files.LABELS: labels.FORMAT,
     files.STATE: state_file.FORMAT,
 }
 """What each database of the storage folder holds."""

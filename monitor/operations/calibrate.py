@@ -24,7 +24,7 @@ from monitor.statistics.correction import (
     ConfusionCell,
     CorrectedRate,
     JudgeQuality,
-    Label,
+    LabelledResult,
     by_difference,
     by_quality,
     quality,
@@ -168,13 +168,13 @@ class _Joined:
         """Sum up by version."""
         raw: dict[_Version, Sums] = defaultdict(Sums)
         memory = SessionMemory(SystemClock())
-        labelled: dict[_Version, list[Label]] = defaultdict(list)
+        labelled: dict[_Version, list[LabelledResult]] = defaultdict(list)
         for id_, one in self.results.items():
             products = memory.add(one.session, one.by, one.weight, defect=one.defect) if one.session else None
             raw[one.by] += Sums.of(one.weight, defect=one.defect, products=products)
             truths = self.truths.get(id_, set())
             if len(truths) == 1:
-                labelled[one.by].append(Label(one.weight, one.defect, *truths))
+                labelled[one.by].append(LabelledResult(one.weight, one.defect, *truths))
         return CalibrationReport(
             evaluators=tuple(_calibration(by, raw[by], found, audits=audits) for by, found in sorted(labelled.items())),
             labels=self.labels,
@@ -185,7 +185,7 @@ class _Joined:
         )
 
 
-def _calibration(by: _Version, raw: Sums, labels: Sequence[Label], *, audits: bool) -> EvaluatorCalibration:
+def _calibration(by: _Version, raw: Sums, labels: Sequence[LabelledResult], *, audits: bool) -> EvaluatorCalibration:
     shown = estimate(raw)
     assert shown is not None  # noqa: S101 - there is a result for every label
     found = quality(labels)
@@ -206,7 +206,7 @@ def _calibration(by: _Version, raw: Sums, labels: Sequence[Label], *, audits: bo
     )
 
 
-def _cells(labels: Sequence[Label]) -> Iterator[ConfusionCell]:
+def _cells(labels: Sequence[LabelledResult]) -> Iterator[ConfusionCell]:
     for verdict, truth in product((True, False), repeat=2):
         weights = [one.weight for one in labels if (one.verdict, one.truth) == (verdict, truth)]
         yield ConfusionCell(verdict, truth, len(weights), math.fsum(weights), math.fsum(one**2 for one in weights))

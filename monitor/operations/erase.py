@@ -17,7 +17,7 @@ from monitor.errors import ConfigError, MonitorError
 from monitor.jobs.backfill import store as backfill
 from monitor.privacy import audit, erasure, pseudonyms
 from monitor.sinks.history import HistorySink
-from monitor.storage import files, incidents, severe_cases
+from monitor.storage import files, incidents, labels, severe_cases
 from monitor.storage.damage import damaged_copies
 from monitor.storage.history import erasing as history
 from monitor.storage.request_log import store as request_log
@@ -125,6 +125,7 @@ def _stores(config: Config) -> list[_Store]:
         _Store(folder / files.REQUEST_LOG, request_log.erase),
         _Store(folder / files.SEVERE_CASES, severe_cases.erase),
         _Store(folder / files.INCIDENTS, incidents.erase, incidents.users_of),
+        _Store(folder / files.LABELS, labels.erase, labels.requests_of),
     ]
     others = (sink.path for sink in config.sinks if isinstance(sink, HistorySink) and sink.path is not None)
     found = {one.path: one for one in (*own, *(_Store(path, history.erase, history.traces_of) for path in others))}

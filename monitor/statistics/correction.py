@@ -20,7 +20,7 @@ corrected rate covered the truth in only 79 of 100 simulations, and a correct in
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class LabelledResult:
     """A result that a person has labelled: its weight, and whether the judge and the person call it a defect."""
 
     weight: float
@@ -89,7 +89,7 @@ def quality_of(cells: Iterable[ConfusionCell]) -> JudgeQuality:
     )
 
 
-def quality(labels: Sequence[Label]) -> JudgeQuality:
+def quality(labels: Sequence[LabelledResult]) -> JudgeQuality:
     """Estimate sensitivity and specificity over all traffic: each label counts by the weight of its result.
 
     The estimate is unbiased if the results to label were chosen independently of the verdict. Labels picked from what
@@ -137,7 +137,7 @@ def by_quality(raw: Sums, judge: JudgeQuality) -> CorrectedRate | None:
     return _within(rate, middle + shift - Z_95 * spread, middle + shift + Z_95 * spread)
 
 
-def by_difference(raw: Sums, audits: Sequence[Label]) -> CorrectedRate | None:
+def by_difference(raw: Sums, audits: Sequence[LabelledResult]) -> CorrectedRate | None:
     """Correct the rate of all traffic by audits: the raw rate plus the mean difference between people and the judge.
 
     For labels of results drawn at random from those that `raw` sums up, at least twice `LABELS_NEEDED`. The interval is
@@ -166,7 +166,7 @@ def by_difference(raw: Sums, audits: Sequence[Label]) -> CorrectedRate | None:
     return _within(rate, rate - half, rate + half)
 
 
-def _share(labels: Sequence[Label], *, right: bool) -> ShareInterval | None:
+def _share(labels: Sequence[LabelledResult], *, right: bool) -> ShareInterval | None:
     return _shared(Sums.total(Sums.of(one.weight, defect=one.verdict == right) for one in labels))
 
 

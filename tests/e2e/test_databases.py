@@ -22,6 +22,7 @@ DATABASES = (
     "request_log.db",
     "severe_cases.db",
     "incidents.db",
+    "labels.db",
     "backfill.db",
     "state.db",
 )

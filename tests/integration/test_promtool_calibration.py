@@ -13,7 +13,7 @@ import yaml
 from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.prometheus.promtool import REPLICAS, STEP, counter_values, input_series
 from monitor.alerts.prometheus.rules import render
-from monitor.statistics.correction import CorrectedRate, Label, by_difference, by_quality, quality
+from monitor.statistics.correction import CorrectedRate, LabelledResult, by_difference, by_quality, quality
 from monitor.statistics.rates import Sums, effective_judged
 from tests.support.prometheus import promtool
 
@@ -24,13 +24,15 @@ NEEDED = ("ragmonitor-rates-1h", "ragmonitor-rates-1d", "ragmonitor-rates-1w", "
 LIMITS = ("rate", "lower", "upper")
 
 
-def labels(rng: random.Random, found: float, passed: float, defects: int, good: int) -> list[Label]:
+def labels(rng: random.Random, found: float, passed: float, defects: int, good: int) -> list[LabelledResult]:
     """So many of each kind, of results that were boosted: what looks bad weighs less."""
     made = []
     for number, truth, share in ((defects, True, found), (good, False, 1 - passed)):
         for _ in range(number):
             verdict = rng.random() < share
-            made.append(Label(rng.choice([4.0, 10.0]) if verdict else rng.choice([10.0, 25.0]), verdict, truth))
+            made.append(
+                LabelledResult(rng.choice([4.0, 10.0]) if verdict else rng.choice([10.0, 25.0]), verdict, truth)
+            )
     return made
 
 
@@ -108,7 +110,7 @@ def series() -> Iterator[dict[str, str]]:
     yield from exported(LABELLED)
 
 
-def exported(labelled: dict[tuple[str, str], list[Label]], hours: int = LOOK) -> Iterator[dict[str, str]]:
+def exported(labelled: dict[tuple[str, str], list[LabelledResult]], hours: int = LOOK) -> Iterator[dict[str, str]]:
     """What both replicas export of the labels: the same."""
     held = f"x{hours * 60 // STEP}"
     for (evaluator, version), found in labelled.items():
@@ -185,8 +187,8 @@ def test_rate_and_limits_are_those_of_python_for_the_versions_with_labels_enough
 
 AUDITED = {
     "1": ([*labels(RNG, 0.8, 0.97, 40, 360)], Sums(4000, 300, 60_000.0, 2_400.0, 21_000.0, 1_000_000.0)),
-    "2": ([Label(1.0, False, False)] * 200, Sums(200, 0, 200.0, 0.0, 0.0, 200.0)),
-    "3": ([Label(1.0, True, True)] * 199, Sums(4000, 300, 60_000.0, 2_400.0, 21_000.0, 1_000_000.0)),
+    "2": ([LabelledResult(1.0, False, False)] * 200, Sums(200, 0, 200.0, 0.0, 0.0, 200.0)),
+    "3": ([LabelledResult(1.0, True, True)] * 199, Sums(4000, 300, 60_000.0, 2_400.0, 21_000.0, 1_000_000.0)),
     "4": ([*labels(RNG, 0.8, 0.9, 150, 150)], Sums(800, 30, 900.0, 300.0, 3_000.0, 2_000.0)),
 }
 

@@ -30,12 +30,14 @@ from monitor.sinks.history import HistorySink
 from monitor.stages import Runtime
 from monitor.storage import files
 from monitor.storage.incidents import IncidentFile, IncidentReader
+from monitor.storage.labels import LabelStore
 from monitor.storage.request_log import RequestLogReader, recording
 from monitor.storage.severe_cases import SevereCaseFile
 from monitor.storage.spool import retained
 from monitor.storage.spool.table import encode
 from monitor.storage.sqlite import DamagedFile
 from monitor.storage.state_file import open_state
+from tests.support.labels import label
 from tests.support.results import judged, request_record
 from tests.support.runtime import runtime
 from tests.support.spool import SpoolFile
@@ -75,6 +77,10 @@ async def _fill(folder: Path, number: int) -> None:
         severe.add(SevereCase("shop", "violence", now, f"{n:032x}"))
     severe.close()
     _keep_incidents(folder, number, now)
+    labels = LabelStore(folder / files.LABELS, lent.clock)
+    for n in range(number):
+        labels.put(label(n))
+    labels.close()
     queue = _queue(folder)
     queue.ask([_item(n) for n in range(number)], batch="example", now=now)
     queue.close()
@@ -171,6 +177,14 @@ def _incidents(folder: Path) -> dict[str, Any]:
     }
 
 
+def _labels(folder: Path) -> list[str]:
+    store = LabelStore(folder / files.LABELS, ManualClock())
+    try:
+        return [one.request_id for one in store.find()]
+    finally:
+        store.close()
+
+
 def _queue(folder: Path) -> BackfillQueue:
     return BackfillQueue(folder / files.BACKFILL, at_most=10**8, clock=ManualClock())
 
@@ -192,6 +206,7 @@ READERS: Final[dict[str, Callable[[Path], Any]]] = {
     files.REQUEST_LOG: _logged,
     files.SEVERE_CASES: lambda folder: [one.request_id for one in _severe(folder)],
     files.INCIDENTS: _incidents,
+    files.LABELS: _labels,
     files.BACKFILL: _waiting,
     files.STATE: lambda folder: asyncio.run(_state(folder)),
 }

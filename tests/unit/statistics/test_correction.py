@@ -8,19 +8,19 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from monitor.statistics.correction import ConfusionCell, Label, by_difference, by_quality, quality, quality_of
+from monitor.statistics.correction import ConfusionCell, LabelledResult, by_difference, by_quality, quality, quality_of
 from monitor.statistics.rates import Sums, estimate
 
 weights = st.floats(min_value=0.01, max_value=1e4)
-labels = st.lists(st.builds(Label, weights, st.booleans(), st.booleans()), min_size=1, max_size=30)
+labels = st.lists(st.builds(LabelledResult, weights, st.booleans(), st.booleans()), min_size=1, max_size=30)
 
 
-def counts(found: int, missed: int, alarmed: int, passed: int, weight: float = 1.0) -> list[Label]:
+def counts(found: int, missed: int, alarmed: int, passed: int, weight: float = 1.0) -> list[LabelledResult]:
     return [
-        *[Label(weight, True, True)] * found,
-        *[Label(weight, False, True)] * missed,
-        *[Label(weight, True, False)] * alarmed,
-        *[Label(weight, False, False)] * passed,
+        *[LabelledResult(weight, True, True)] * found,
+        *[LabelledResult(weight, False, True)] * missed,
+        *[LabelledResult(weight, True, False)] * alarmed,
+        *[LabelledResult(weight, False, False)] * passed,
     ]
 
 
@@ -29,7 +29,7 @@ def uniform(judged: int, defects: int) -> Sums:
 
 
 @given(labels)
-def test_shares_lie_between_their_limits_and_count_every_label(given_labels: list[Label]) -> None:
+def test_shares_lie_between_their_limits_and_count_every_label(given_labels: list[LabelledResult]) -> None:
     found = quality(given_labels)
     assert found.defects + found.good == len(given_labels)
     for share in (found.sensitivity, found.specificity):
@@ -40,8 +40,8 @@ def test_shares_lie_between_their_limits_and_count_every_label(given_labels: lis
 
 
 @given(labels, st.floats(min_value=0.1, max_value=1e3))
-def test_scaling_all_weights_changes_nothing(given_labels: list[Label], factor: float) -> None:
-    scaled = quality([Label(one.weight * factor, one.verdict, one.truth) for one in given_labels])
+def test_scaling_all_weights_changes_nothing(given_labels: list[LabelledResult], factor: float) -> None:
+    scaled = quality([LabelledResult(one.weight * factor, one.verdict, one.truth) for one in given_labels])
     for before, after in zip(
         (quality(given_labels).sensitivity, quality(given_labels).specificity),
         (scaled.sensitivity, scaled.specificity),
@@ -61,7 +61,7 @@ def test_a_label_of_one_kind_only_leaves_the_other_unknown() -> None:
 
 
 def test_a_label_counts_for_the_traffic_that_its_result_stands_for() -> None:
-    found = quality([Label(30.0, True, True), Label(10.0, False, True)])
+    found = quality([LabelledResult(30.0, True, True), LabelledResult(10.0, False, True)])
     assert found.sensitivity is not None
     assert found.sensitivity.value == pytest.approx(0.75)
 
@@ -107,8 +107,8 @@ def test_too_few_audits_correct_nothing() -> None:
     assert by_difference(uniform(1000, 50), counts(10, 0, 0, 189)) is None
 
 
-@given(st.lists(st.builds(Label, weights, st.booleans(), st.booleans()), min_size=200, max_size=220))
-def test_a_corrected_rate_is_a_share_within_its_limits(audits: list[Label]) -> None:
+@given(st.lists(st.builds(LabelledResult, weights, st.booleans(), st.booleans()), min_size=200, max_size=220))
+def test_a_corrected_rate_is_a_share_within_its_limits(audits: list[LabelledResult]) -> None:
     for corrected in (by_difference(uniform(1000, 50), audits), by_quality(uniform(1000, 50), quality(audits))):
         if corrected is not None:
             assert 0 <= corrected.lower <= corrected.rate <= corrected.upper <= 1
@@ -128,7 +128,7 @@ def test_corrected_limits_hold_where_those_of_the_raw_rate_never_do(kind: str, w
             corrected = by_quality(uniform(1000, shown), quality(counts(found, 100 - found, 100 - passed, passed)))
         else:
             drawn = zip(verdicts[:200], truth[:200], strict=True)
-            corrected = by_difference(uniform(1000, shown), [Label(1.0, *one) for one in drawn])
+            corrected = by_difference(uniform(1000, shown), [LabelledResult(1.0, *one) for one in drawn])
         assert corrected is not None
         covered += corrected.lower <= 0.02 <= corrected.upper
         widths += corrected.upper - corrected.lower
@@ -141,7 +141,7 @@ def test_corrected_limits_hold_where_those_of_the_raw_rate_never_do(kind: str, w
 
 
 @given(labels)
-def test_labels_that_were_summed_up_say_the_same_as_one_by_one(given_labels: list[Label]) -> None:
+def test_labels_that_were_summed_up_say_the_same_as_one_by_one(given_labels: list[LabelledResult]) -> None:
     kinds = [(verdict, truth) for verdict in (True, False) for truth in (True, False)]
     cells = []
     for verdict, truth in kinds:

@@ -7,7 +7,7 @@ import pytest
 from monitor.jobs import calibration
 from monitor.jobs.calibration import JudgeCalibration, LabelCell
 from monitor.model.service_version import ServiceVersion
-from monitor.statistics.correction import Label, by_quality, quality
+from monitor.statistics.correction import LabelledResult, by_quality, quality
 from monitor.statistics.rates import Sums
 from monitor.web import cases, overview
 from tests.support.page import NOW, Site, answer
@@ -66,7 +66,7 @@ async def test_values_of_slices_are_text(tmp_path):
 
 def labels(found, missed, alarmed, passed):
     counted = {(True, True): found, (False, True): missed, (True, False): alarmed, (False, False): passed}
-    return [Label(1.0, *both) for both, number in counted.items() for _ in range(number)]
+    return [LabelledResult(1.0, *both) for both, number in counted.items() for _ in range(number)]
 
 
 def exported(site, given, version="1"):

@@ -1,0 +1,87 @@
+"""What people say about results of a judge, and how the results came to them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class LabelVerdict(StrEnum):
+    """What a person says of an answer. A closed set."""
+
+    GOOD = "good"
+    DEFECT = "defect"
+    CANNOT_TELL = "cannot_tell"
+
+
+class LabelDraw(StrEnum):
+    """How a result came to its reviewer. A closed set."""
+
+    UNIFORM = "uniform"
+    STRATIFIED = "stratified"
+    PICKED = "picked"
+    IMPORTED = "imported"
+
+    @property
+    def measures(self) -> bool:
+        """Whether such labels measure the judge: the results were drawn at random, with known probabilities."""
+        return self in (LabelDraw.UNIFORM, LabelDraw.STRATIFIED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What one person says of one result.
+
+    Attributes:
+        result_id: of the result.
+        request_id: of the request that the result is about.
+        app: the service that answered.
+        evaluator: which evaluator judged; `version` is its version.
+        version: see `evaluator`.
+        reviewer: who says so.
+        verdict: what they say.
+        level: the level of the evaluator's scale that the reviewer chose; None where they chose none.
+        comment: free text of the reviewer; may be empty.
+        at: wall-clock second of the label.
+        draw: how the result came to the reviewer.
+        probability: the chance with which this draw takes this result, among the judged results of its app, evaluator
+            and version; None unless `draw` measures.
+        judged_defect: whether the judge called the answer a defect when the label was given.
+        score: the judge's score at that time; None where the label came without.
+        weight: for how many requests the result stands in the rates, 1 / (probability that it was judged).
+        user: the pseudonym of the user who asked; empty where it is not known.
+        answered_at: wall-clock second of the answer; 0.0 where it is not known.
+    """
+
+    result_id: str
+    request_id: str
+    app: str
+    evaluator: str
+    version: str
+    reviewer: str
+    verdict: LabelVerdict
+    judged_defect: bool
+    at: float
+    draw: LabelDraw
+    probability: float | None = None
+    level: str | None = None
+    comment: str = ""
+    score: float | None = None
+    weight: float = 1.0
+    user: str = ""
+    answered_at: float = 0.0
+
+    @property
+    def design_weight(self) -> float:
+        """For how many requests the label stands: the weight of its result by the probability of its draw."""
+        return self.weight / (self.probability or 1.0)
+
+
+def is_test(request_id: str) -> bool:
+    """Return whether a request belongs to the half whose labels measure the judge.
+
+    The other half may be shown to it, as examples. The same on every machine and every time.
+    """
+    text = request_id.encode("utf-8", "replace")  # as it is stored
+    return hashlib.blake2b(text, digest_size=8, person=b"label-half").digest()[0] < 128  # noqa: PLR2004 - half of a byte
