@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -11,14 +10,13 @@ import typer
 from monitor import config as configuration
 from monitor.cli import _options
 from monitor.cli._options import ConfigPath
-from monitor.cli.console.output import clean, echo_json, echo_lines, exit_status_1
+from monitor.cli.console.output import clean, echo_json, echo_lines, exit_status_1, in_markdown
 from monitor.clock import SystemClock
 from monitor.operations.digest import Digest, as_object, build_digest, digest_request
 from monitor.operations.digest.words import sections_of, title_of
 from monitor.quantities import parse_duration
 
 _MINUTE: Final = 60.0
-_MARKUP: Final = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&@:])")
 
 
 class Form(StrEnum):
@@ -68,12 +66,7 @@ def _text(found: Digest) -> list[str]:
 
 
 def _markdown(found: Digest) -> list[str]:
-    lines = [f"# {title_of(found, _quoted)}"]
-    for section in sections_of(found, _quoted):
+    lines = [f"# {title_of(found, in_markdown)}"]
+    for section in sections_of(found, in_markdown):
         lines += ["", f"## {section.heading}", "", *(f"- {line}" for line in section.lines)]
     return lines
-
-
-def _quoted(name: str) -> str:
-    """Escape all that has a meaning in Markdown, also where it mentions people or links by itself."""
-    return _MARKUP.sub(r"\\\1", clean(name)).replace("\\@", "&#64;").replace("\\:", "&#58;")

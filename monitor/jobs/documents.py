@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,10 @@ ANSWERS_AT_MOST: Final = 10_000
 DOCUMENTS_AT_MOST: Final = 5_000
 """The most documents that are listed: those that were retrieved most."""
 
-_FORMULA: Final = ("=", "+", "-", "@")
+_FORMULA: Final = re.compile("(^|;) *(?=[=+\\-@\uff1d\uff0b\uff0d\uff20])")
+"""What a spreadsheet takes for the beginning of a formula. Some take a semicolon for the end of a cell, and wide signs
+for plain ones."""
+
 LEAST_NEVER_USED: Final = 10
 """The answers, at least, of which none uses a document that is said to be never used."""
 
@@ -177,7 +181,7 @@ def found_in(documents: Iterable[DocumentUse], text: str) -> list[DocumentUse]:
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """Write the rows of `as_objects` as comma-separated values.
 
-    A text that a spreadsheet would run as a formula begins with an apostrophe; control characters become spaces.
+    An apostrophe stands before what a spreadsheet would run as a formula; control characters become spaces.
     """
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
@@ -193,7 +197,7 @@ def _cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     plain = "".join(one if one.isprintable() else " " for one in value)
-    return f"'{plain}" if plain.startswith(_FORMULA) else plain
+    return _FORMULA.sub(r"\g<0>'", plain)
 
 
 def as_objects(report: DocumentsReport, documents: Sequence[DocumentUse]) -> list[Mapping[str, Any]]:

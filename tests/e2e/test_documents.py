@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import time
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
+from markdown_it import MarkdownIt
 
 from monitor.clock import ManualClock
 from monitor.config import load
@@ -23,6 +26,8 @@ from tests.support.tools import wait_until
 
 NUMBER = 60
 HOSTILE = "kb/<script>alert(1)</script>\x1b[31m\u202e" + "x" * 100_000
+MENU = "=cmd|'/C calc'!A0;=1+1,@SUM(1) <img src=x> [x](https://evil.example) @here \x1b[2J\u202e"
+ASKED = "Do you deliver to Norway? <script>alert(2)</script> [x](https://evil.example) =1+1 \x1b[2J\u202e "
 SUBJECTS = ("refund", "invoice", "warranty", "password")
 
 
@@ -30,9 +35,9 @@ def trace(number: int) -> list[dict[str, Any]]:
     """One request: one in six gets the stale document, and one in five asks for what is in none."""
     lonely, stale = number % 5 == 3, number % 6 == 0
     subject = SUBJECTS[number % 4]
-    question = f"Do you deliver to Norway, case {number}?" if lonely else f"What about the {subject} of order {number}?"
+    question = f"{ASKED}case {number}{'!' * 50_000}" if lonely else f"What about the {subject} of order {number}?"
     answer = "I do not know." if lonely else BAD if stale else GOOD
-    documents = [("kb/stale" if stale else f"kb/plans/{number % 4}", CONTEXT), ("kb/menu", "Soup is served at noon.")]
+    documents = [("kb/stale" if stale else f"kb/plans/{number % 4}", CONTEXT), (MENU, "Soup is served at noon.")]
     if number == 1:
         documents.append((HOSTILE, "Nothing."))
     found = {"openinference.span.kind": "RETRIEVER", "output.value": json.dumps([]) if lonely else ""}
@@ -114,12 +119,12 @@ def test_the_stale_document_behind_bad_answers_is_first_and_alone_surely_worse(m
 
 def test_a_document_that_no_answer_uses_is_named_on_page_and_terminal(monitor: MonitorProcess) -> None:
     named = {one["document"]: one for one in documents(monitor, "unused")}
-    assert named["kb/menu"]["never_used"]
+    assert named[MENU]["never_used"]
     assert not any(named[f"kb/plans/{number}"]["never_used"] for number in range(4))
     assert named["kb/plans/1"]["used"]["rate"] == 1.0
     of = ("--app", "shop", "--evaluator", "overlap_groundedness", "-c", monitor.folder / "config.yaml")
     printed = command("documents", *of, "--order", "unused", "--limit", "2").stdout
-    assert f"Never used in {named['kb/menu']['use_known']} answers." in printed
+    assert f"Never used in {named[MENU]['use_known']} answers." in printed
     assert "kb/stale" in monitor.get("/documents.csv?app=shop&since=1h")
 
 
@@ -129,7 +134,17 @@ def test_questions_on_what_no_document_is_about_are_the_first_unanswered_topic(m
     assert first["topic"] == "norway"
     assert (first["unanswered"], first["asked"], first["surely_more"]) == (12, 12, True)
     assert view["unanswered"] == 12
-    assert "Do you deliver to Norway" in monitor.get("/unanswered?app=shop&since=1h")
+    assert all(one["question"].startswith(ASKED) for one in first["examples"])
+
+
+def test_a_hostile_question_is_short_plain_text_on_page_and_terminal(monitor: MonitorProcess) -> None:
+    page = monitor.get("/unanswered?app=shop&since=1h")
+    printed = command("unanswered", "--app", "shop", "-c", monitor.folder / "config.yaml").stdout
+    assert "<script" not in page
+    for text in (page, printed):
+        assert "Do you deliver to Norway? " in text
+        assert not {"\x1b", "\u202e"} & set(text)
+        assert len(text) < 50_000
 
 
 def test_rates_are_sliced_by_a_topic_that_an_earlier_process_has_found(monitor: MonitorProcess) -> None:
@@ -152,6 +167,30 @@ def test_a_hostile_address_is_short_plain_text_everywhere(monitor: MonitorProces
         assert "alert(1)" in text
         assert not {"\x1b", "\u202e"} & set(text)
         assert len(text) < 50_000
+
+
+def test_no_address_is_a_formula_in_a_spreadsheet(monitor: MonitorProcess) -> None:
+    of = ("--app", "shop", "-e", "overlap_groundedness", "-c", monitor.folder / "config.yaml")
+    for text in (monitor.get("/documents.csv?app=shop&since=1h"), command("documents", *of, "--csv").stdout):
+        cells = [cell for row in csv.reader(io.StringIO(text)) for cell in row]
+        assert any("C calc" in cell for cell in cells)
+        parts = [part.strip() for cell in cells for part in cell.split(";")]
+        assert not [part for part in parts if part.startswith(("=", "+", "-", "@"))]
+
+
+def test_the_digest_names_hostile_documents_as_plain_text(monitor: MonitorProcess) -> None:
+    config = ("-c", monitor.folder / "config.yaml")
+    text, draft = (command("digest", "--format", form, *config).stdout for form in ("text", "markdown"))
+    rendered = MarkdownIt("commonmark").enable("table").render(draft)
+    assert not any(tag in rendered for tag in ("<img", "<script", "<a "))
+    assert "@here" not in draft
+    for said in (text, draft):
+        assert "surely worse with kb/stale" in said
+        assert "most often =cmd" in said
+        assert "norway (100 %)" in said
+        assert not {"\x1b", "\u202e"} & set(said)
+    listed = json.loads(command("digest", "--format", "json", *config).stdout)["documents"][0]["documents"]
+    assert MENU in [one["document"] for one in listed]
 
 
 def test_what_is_forgotten_leaves_both_lists(monitor: MonitorProcess) -> None:

@@ -10,14 +10,13 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from monitor.cli.console.output import clean, clean_lines
+from monitor.cli.console.output import clean, clean_lines, in_markdown
 from monitor.model.incident import Incident, IncidentAnswer, IncidentRecord, IncidentStep, RatePeak
 from monitor.quantities import human_duration, percent
 
 _SILENT_AFTER: Final = 180.0
 """Seconds without a check after which an open incident says so: no monitor runs."""
 
-_MARKUP: Final = re.compile(r"([\\`*_\[\]|~])")
 _FENCE: Final = re.compile(r"`{3,}")
 
 
@@ -77,15 +76,15 @@ def text(record: IncidentRecord, now: float) -> Iterator[str]:
 def markdown(record: IncidentRecord, now: float) -> Iterator[str]:
     """Yield the draft of a post-mortem; the headings Cause and Actions are for people to fill in."""
     one = record.incident
-    yield f"# Incident {one.id}: {_escaped(_subject(one))}"
+    yield f"# Incident {one.id}: {in_markdown(_subject(one))}"
     yield ""
     for name, said in _facts(record, now):
-        yield f"- **{name}:** {_escaped(said)}"
+        yield f"- **{name}:** {in_markdown(said)}"
     yield from ("", "## Timeline", "", "| time (UTC) | what happened |", "| --- | --- |")
     for step in _timeline(record):
-        yield f"| {_time(step.at)} | {_escaped(step.text)} |"
+        yield f"| {_time(step.at)} | {in_markdown(step.text)} |"
     yield from ("", "## What changed", "")
-    yield from (f"- {_time(change.at)} UTC: {_escaped(change.text)}" for change in record.changes)
+    yield from (f"- {_time(change.at)} UTC: {in_markdown(change.text)}" for change in record.changes)
     if not record.changes:
         yield "No change of the service, the evaluator or the judge is known from around the onset."
     yield from ("", "## Diagnosis")
@@ -97,12 +96,12 @@ def markdown(record: IncidentRecord, now: float) -> Iterator[str]:
     if not record.answers:
         yield from ("", "None are kept.")
     for number, answer in enumerate(record.answers, 1):
-        yield from ("", f"### {number}. {_escaped(_about(answer))}")
+        yield from ("", f"### {number}. {in_markdown(_about(answer))}")
         for name, said in _texts(answer):
             yield from ("", f"{name}:", "", *_block(said))
     yield from ("", "## Notes")
     for note in record.notes:
-        yield from ("", f"{_time(note.at)} UTC, {_escaped(note.who)}:", "", *_block(note.text))
+        yield from ("", f"{_time(note.at)} UTC, {in_markdown(note.who)}:", "", *_block(note.text))
     yield from ("", "## Cause", "", "", "## Actions", "", "- [ ] ")
 
 
@@ -186,11 +185,6 @@ def _texts(answer: IncidentAnswer) -> Iterator[tuple[str, str]]:
 def _lasted(record: IncidentRecord, now: float) -> str:
     end = record.incident.ended
     return human_duration(max((end if end is not None else now) - record.began, 0.0))
-
-
-def _escaped(text: str) -> str:
-    """Return a text on one line that is no markup in Markdown."""
-    return _MARKUP.sub(r"\\\1", clean(text)).replace("&", "&amp;").replace("<", "&lt;")
 
 
 def _block(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import unicodedata
@@ -20,6 +21,8 @@ from monitor.pipeline.introspection.evaluator_status import PRECEDENCE, Evaluato
 
 _PLAIN_WIDTH: Final = 100
 _NARROWEST: Final = 10
+_MARKUP: Final = re.compile(r"[\\`*_{}\[\]#|~]|^[-+>]|^\d+[.)]")
+_CALL: Final = re.compile(r"@|#|:(?=//)|www(?=\.)", re.IGNORECASE)
 
 
 def clean(text: str) -> str:
@@ -35,6 +38,12 @@ def _harmless(character: str) -> str:
     if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn") and character != "\u200c":
         return "\N{REPLACEMENT CHARACTER}"
     return character
+
+
+def in_markdown(text: str) -> str:
+    """Return a text on one line that is no markup in Markdown, and that GitHub and others neither link nor mention."""
+    escaped = _MARKUP.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", clean(text).strip())
+    return _CALL.sub("\\g<0>\u200b", escaped).replace("&", "&amp;").replace("<", "&lt;").replace("\u200b", "&#8203;")
 
 
 def clock(seconds: float) -> str:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import html
+
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
-from monitor.cli.console.output import align, fit, without_empty, wrap
+from monitor.cli.console.output import align, clean, fit, in_markdown, without_empty, wrap
 
 CELLS = st.text("abc%", min_size=1, max_size=12)
 
@@ -51,3 +54,11 @@ def test_items_are_wrapped_at_the_width_and_begin_at_the_indent(name, items):
     assert max(map(len, lines)) <= 40
     assert lines[0].startswith(name)
     assert [item for line in lines for item in line[14:].split()] == items
+
+
+@given(st.text() | st.text("@#-+.)1 <>![](){}`*_~|&;:/w\\"))
+def test_a_text_in_markdown_is_one_paragraph_of_just_this_text(text: str):
+    shown = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(in_markdown(text))
+    said = html.unescape(shown).removeprefix("<p>").removesuffix("</p>\n")
+    assert said.replace("\u200b", "").split() == clean(text).replace("\u200b", "").split()
+    assert not any(call in said for call in ("@a", "#1", "://", "www."))

@@ -285,7 +285,7 @@ def test_markdown_and_terminal_show_names_of_strangers_as_plain_text(
     digest_command.digest(config=path, form=digest_command.Form.MARKDOWN)
     shown = capsys.readouterr().out
     (line,) = [line for line in shown.splitlines() if "groundedness: " in line]
-    assert r"a \# h \<\!x\> \[l\]\(http&#58;//evil\) \`c\` &#64;all \| " in line
+    assert r"a \#&#8203; h &lt;!x> \[l\](http:&#8203;//evil) \`c\` @&#8203;all \| " in line
     digest_command.digest(config=path, form=digest_command.Form.TEXT)
     shown = capsys.readouterr().out
     assert "a # h <!x>" in shown
