@@ -3,19 +3,23 @@
     python -m benchmarks.scrape [--apps 1,10,50,200] [--judged]
 
 Each row starts `rag-monitor run` as a process of its own, sends it one trace for each service name, and scrapes it 20
-times in the format that Prometheus asks for, while another connection exports spans without a pause. 200 is the limit
-of service names; further ones share the label `__other__`. `--judged` adds two judged evaluators, without a model.
+times in the format that Prometheus asks for, while another connection exports spans without a pause. Then it takes the
+processor time of the monitor, all threads of it, over as many scrapes without exports, and what it takes without
+scrapes off: that figure stays the same on a busy machine. 200 is the limit of service names; further ones share the
+label `__other__`. `--judged` adds two judged evaluators, which choose next to nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import http.client
+import os
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -29,14 +33,22 @@ from benchmarks.running import free_port, get, pending, wait_for
 _SCRAPES = 20
 _ACCEPT = "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3"
 _PAUSE = 0.02  # seconds between exports
+_JUDGED = """
+judge: {model: openai/none, api_key: none, api_base: "http://127.0.0.1:9"}
+evaluators:
+- type: overlap_groundedness
+- {type: groundedness, sample: 0.001%}
+- {type: relevance, sample: 0.001%}
+"""
 _LEAST = 1.5  # seconds between scrapes: each encodes again
 
 
 class Figures(NamedTuple):
-    """Series of a scrape, its megabytes, and milliseconds of scrapes and of exports, most of them without a scrape."""
+    """Series of a scrape, its megabytes and milliseconds: of a processor, of scrapes, of exports without and beside."""
 
     series: int
     megabytes: float
+    processor: float
     scrapes: list[float]
     alone: list[float]
     beside: list[float]
@@ -88,7 +100,7 @@ class _Connection:
 def measure(apps: int, *, judged: bool) -> Figures:
     """Start a monitor, let it know `apps` services, and scrape it."""
     ports = {"http": free_port(), "metrics": free_port()}
-    evaluators = "evaluators: [overlap_groundedness, groundedness, answer_relevance]\n" if judged else ""
+    evaluators = _JUDGED if judged else ""
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder, "bench.yaml")
         config.write_text(
@@ -98,19 +110,25 @@ def measure(apps: int, *, judged: bool) -> Figures:
         )
         monitor = subprocess.Popen([sys.executable, "-m", "monitor", "run", "-c", str(config)])
         try:
-            return _measured(ports, apps)
+            return _measured(ports, apps, monitor.pid)
         finally:
             monitor.terminate()
             monitor.wait(15)
 
 
-def _measured(ports: dict[str, int], apps: int) -> Figures:
+def _processor(pid: int) -> float:
+    """Return the seconds of processor time that a process has taken, without its children."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _measured(ports: dict[str, int], apps: int, pid: int) -> Figures:
     posted = {"Content-Type": "application/x-protobuf"}
     scraper, exporter = _Connection(ports["metrics"]), _Connection(ports["http"])
-    wait_for(lambda: get(ports["metrics"], "/-/ready") == "ready\n", 30, "readiness")
+    wait_for(lambda: get(ports["metrics"], "/-/ready") == "ready\n", 120, "readiness")
     for number in range(apps):
         exporter.timed("POST", "/v1/traces", _export(f"service-{number}", number + 1), posted)
-    wait_for(lambda: pending(ports["metrics"]) == 0, 120, "the end of all pending traces")
+    wait_for(lambda: pending(ports["metrics"]) == 0, 300, "the end of all pending traces")
     time.sleep(_LEAST)
     alone: list[float] = []
     beside: list[float] = []
@@ -136,8 +154,17 @@ def _measured(ports: dict[str, int], apps: int) -> Figures:
         times.append(took)
     stopped.set()
     sender.join()
+    spent = [_processor(pid)]
+    for scrapes in (False, True):
+        for _ in range(_SCRAPES):
+            time.sleep(_LEAST)
+            if scrapes:
+                scraper.timed("GET", "/metrics", None, {"Accept": _ACCEPT})
+        spent.append(_processor(pid))
+    without, having = (after - before for before, after in pairwise(spent))
+    processor = (having - without) / _SCRAPES * 1000
     series = sum(not line.startswith(b"#") for line in content.splitlines())
-    return Figures(series, len(content) / 1e6, times, alone, beside)
+    return Figures(series, len(content) / 1e6, processor, times, alone, beside)
 
 
 def _p95(times: list[float]) -> float:
@@ -151,12 +178,12 @@ def main() -> None:
     ask.add_argument("--judged", action="store_true", help="with two judged evaluators as well")
     options = ask.parse_args()
     table = Table("services", title="Scrapes of /metrics, milliseconds")
-    for name in ("series", "MB", "scrape", "export alone", "export beside a scrape"):
+    for name in ("series", "MB", "processor time", "scrape", "export alone", "export beside a scrape"):
         table.add_column(name, justify="right")
     for apps in map(int, options.apps.split(",")):
         got = measure(apps, judged=options.judged)
         times = (f"{median(one):.0f} (95 %: {_p95(one):.0f})" for one in (got.scrapes, got.alone, got.beside))
-        table.add_row(str(apps), f"{got.series:,}", f"{got.megabytes:.2f}", *times)
+        table.add_row(str(apps), f"{got.series:,}", f"{got.megabytes:.2f}", f"{got.processor:.0f}", *times)
     Console(width=140).print(table)
 
 

@@ -24,13 +24,7 @@ from monitor.telemetry.metrics import Metrics
 from monitor.telemetry.tracing import Fact, Work
 
 # Reasons that never come from a call: the pipeline decides them before it asks the judge.
-_ELSEWHERE = frozenset(
-    {
-        UnscoredReason.INCOMPLETE_TRACE,
-        UnscoredReason.OVERLOADED,
-        UnscoredReason.ERROR,
-    }
-)
+_ELSEWHERE = frozenset({UnscoredReason.OVERLOADED, UnscoredReason.ERROR})
 
 
 class JudgeMetrics:

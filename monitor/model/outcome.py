@@ -71,7 +71,6 @@ class UnscoredReason(StrEnum):
     OUT_OF_RANGE = "out_of_range"
     BUDGET = "budget"
     BREAKER_OPEN = "breaker_open"
-    INCOMPLETE_TRACE = "incomplete_trace"
     TOO_LARGE = "too_large"
     AUTH = "auth"
     SHUTDOWN = "shutdown"

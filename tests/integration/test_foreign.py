@@ -16,6 +16,7 @@ from opentelemetry.sdk._logs.export import SimpleLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
+from monitor.model.outcome import UnscoredReason
 from tests.support.feedback import LOCAL, answered, came, post
 from tests.support.llm import LLMServer, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
@@ -60,6 +61,12 @@ def tell(monitor: MonitorProcess, trace_id: str, event: str = RESULT, scope: str
     )
     provider.get_logger(scope).emit(record)
     provider.shutdown()
+
+
+def reasons(monitor: MonitorProcess, evaluator: str) -> dict[str, float]:
+    """The series of what came to no score, by reason."""
+    series = monitor.samples().get("ragmonitor_unscored_total", [])
+    return {at["reason"]: value for at, value in series if at["evaluator"] == evaluator}
 
 
 def result(name: str, **said: Any) -> dict[str, Any]:
@@ -151,6 +158,7 @@ def test_an_alert_may_rest_on_what_users_say(tmp_path: Path) -> None:
 
 def test_a_disliked_answer_that_nobody_chose_is_judged_apart_from_all_rates(judging: MonitorProcess) -> None:
     trace_id = answered(judging)
+    wait_until(lambda: reasons(judging, "groundedness") == dict.fromkeys(UnscoredReason, 0), 20, "all reasons, at 0")
     assert judging.total("ragmonitor_evaluations_selected_total", evaluator="groundedness") == 0
     post(judging, {"trace_id": trace_id, "thumbs": "down"})
     wait_until(

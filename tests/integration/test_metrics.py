@@ -68,13 +68,16 @@ def test_every_exposed_series_is_in_the_catalogue(monitor):
 def test_the_series_that_rates_add_up_are_there_at_zero_from_the_first_trace_of_an_app_on(monitor):
     samples = monitor.samples()
     reasons = {at["reason"] for at, _ in samples["ragmonitor_unscored_total"]}
-    assert reasons == {"error"}, "a local evaluator meets no provider"
+    assert reasons == {"error", "out_of_range"}, "a local evaluator meets no provider"
     ended = {at["outcome"]: value for at, value in samples["ragmonitor_traces_total"]}
     assert {name for name, value in ended.items() if value} == {"read"}
     assert {"poison", "invalid", "expired"} <= ended.keys()
     assert "sampled_out" not in ended, "nothing asks for its increase by name"
     levels = {at["level"] for at, _ in samples["ragmonitor_evaluations_total"]}
     assert len(levels) == 5
+    agreed = [value for at, value in samples["ragmonitor_feedback_agreement_total"] if at["app"] == "shop"]
+    assert agreed
+    assert set(agreed) == {0}, "no user has voted yet"
 
 
 def test_what_a_board_or_an_alert_counts_by_name_is_there_at_zero_before_it_happens(monitor):

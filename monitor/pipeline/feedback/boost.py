@@ -80,11 +80,8 @@ class Agreement:
     def _count(self, request_id: str, app: str, evaluator: str, *, defect: bool, down: bool) -> None:
         if not self._counted.first(f"{request_id}\0{evaluator}"):
             return
-        label = self._metrics.app(app)
-        for judge in ("defect", "passed"):
-            for user in ("down", "up"):
-                series = self._metrics.feedback_agreement.labels(label, evaluator, judge, user)
-                series.inc(judge == ("defect" if defect else "passed") and user == ("down" if down else "up"))
+        labels = (self._metrics.app(app), evaluator, "defect" if defect else "passed", "down" if down else "up")
+        self._metrics.feedback_agreement.labels(*labels).inc()
 
 
 def _result_key(request_id: str, evaluator: str, *, defect: bool) -> str:

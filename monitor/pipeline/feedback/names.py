@@ -29,6 +29,8 @@ class ExternalEvaluator:
     ruling: Ruling
     alert_rules: tuple[DefectRule, ...] = ()
     cost: str = "none"
+    asks: str = ""
+    needs: frozenset[str] = frozenset()
     quotes: bool = False
 
     @property

@@ -6,6 +6,8 @@ own, so that no rule has to select; the slices of what is live do as well (`slic
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from itertools import product
 from typing import Final, NamedTuple, Protocol
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -30,18 +32,15 @@ from monitor.statistics.session_products import SessionMemory
 from monitor.telemetry.metrics import Metrics
 
 _HALF: Final = 300.0  # seconds
-_UNSCORED: Final = (UnscoredReason.ERROR,)
-_UNSCORED_BY_JUDGE: Final = (
-    *_UNSCORED,
-    UnscoredReason.BUDGET,
-    UnscoredReason.PROVIDER_ERROR,
-    UnscoredReason.RATE_LIMITED,
-    UnscoredReason.TIMEOUT,
-)
-_SKIPPED: Final = (SkippedReason.NO_RESPONSE,)
-"""The reasons with a series, at 0, from the first use of an app on: sums over reasons have something to add, and
-rates do not miss the first evaluations of what happens most. Others exist once they have happened: 29 series for each
-app and evaluator would be most of a scrape."""
+_UNSCORED: Final = (UnscoredReason.ERROR, UnscoredReason.OUT_OF_RANGE)
+_UNSCORED_BY_NO_CLASSIFIER: Final = (UnscoredReason.REFUSAL, UnscoredReason.TRUNCATED)
+_SKIPPED: Final[Mapping[str, tuple[SkippedReason, ...]]] = {
+    "context": (SkippedReason.NO_RETRIEVAL, SkippedReason.CONTEXT_NOT_RECORDED),
+    "history": (SkippedReason.NO_HISTORY,),
+    "reference": (SkippedReason.NO_REFERENCE,),
+    "response": (SkippedReason.NO_RESPONSE,),
+}
+"""By what an evaluator needs. The reasons that only some evaluators know have a series once they have happened."""
 
 
 class _Cell(NamedTuple):
@@ -96,7 +95,15 @@ class Instrument(Protocol):
 
     @property
     def cost(self) -> str:
-        """What a score costs us."""
+        """What a score costs us: `local` or `judge`; `none` if someone else gave it."""
+
+    @property
+    def asks(self) -> str:
+        """What it asks if it is judged: a `model` or a `classifier`."""
+
+    @property
+    def needs(self) -> Collection[str]:
+        """What a case must have: `context`, `history`, `reference`, `response`."""
 
     @property
     def quotes(self) -> bool:
@@ -160,7 +167,8 @@ def score_boundaries(scale: Scale) -> tuple[float, ...]:
 class ResultMetrics:
     """Counts selections and results per app and evaluator; the series of a pair exist, at 0, from its first use on.
 
-    Those of a traffic class other than production, of late results and of rare reasons exist once they have happened.
+    Those of a traffic class other than production, of late results and of the reasons that only some evaluators have to
+    skip a case exist once they have happened.
     `slicing` and `generations` count each live score as well. Without `memory`, each answer is a session of its own.
     """
 
@@ -329,6 +337,9 @@ class ResultMetrics:
     def _create(self, app: str, name: str) -> _EvaluatorSeries:
         metrics, (evaluator, defect, version, _, scores, alert_rules) = self._metrics, self._known[name]
         self._sessions.prepare(app, name, version, tuple(rule.name for rule in alert_rules))
+        if evaluator.cost != "none":  # users are compared with own evaluators
+            for judge, user in product(("defect", "passed"), ("down", "up")):
+                metrics.feedback_agreement.labels(app, name, judge, user)
         largest = _LargestWeight(self._clock)
         metrics.weight_max.labels(app, name).set_function(largest.value)
         cells = {}
@@ -355,11 +366,13 @@ class ResultMetrics:
                 for bad in (False, True)
             },
             largest,
+            {reason: metrics.unscored.labels(app, name, reason.value) for reason in unscored_reasons(evaluator)},
             {
-                reason: metrics.unscored.labels(app, name, reason.value)
-                for reason in (_UNSCORED_BY_JUDGE if evaluator.cost == "judge" else _UNSCORED)
+                reason: metrics.skipped.labels(app, name, reason.value)
+                for need, reasons in _SKIPPED.items()
+                if need in evaluator.needs
+                for reason in reasons
             },
-            {reason: metrics.skipped.labels(app, name, reason.value) for reason in _SKIPPED},
             {
                 is_defect: metrics.contradictions.labels(app, name, "defect" if is_defect else "passed")
                 for is_defect in (False, True)
@@ -367,6 +380,18 @@ class ResultMetrics:
             },
             metrics.claims_not_found.labels(app, name) if evaluator.quotes else None,
         )
+
+
+def unscored_reasons(evaluator: Instrument) -> tuple[UnscoredReason, ...]:
+    """Return why an evaluation by `evaluator` can end without a score.
+
+    Each has a series at 0 from the first use of an app on. A judge that fails fails many evaluations before the next
+    scrape, and `increase()` sees nothing of a series that begins with them.
+    """
+    if evaluator.cost != "judge":
+        return _UNSCORED
+    never = _UNSCORED_BY_NO_CLASSIFIER if evaluator.asks == "classifier" else ()
+    return tuple(reason for reason in UnscoredReason if reason not in never)
 
 
 def _scores(metrics: Metrics, evaluator: Instrument) -> Histogram | None:

@@ -218,10 +218,6 @@ _UNSCORED: Final[Mapping[UnscoredReason, _Made]] = {
         "no call was made: they were held back after failures of others, for longer than an evaluation may wait",
         "{judge}.max_age: longer than such an outage",
     ),
-    UnscoredReason.INCOMPLETE_TRACE: (
-        "part of the trace never arrived",
-        "assembly.idle_timeout: longer, if the rest arrives later",
-    ),
     UnscoredReason.TOO_LARGE: _too_large,
     UnscoredReason.AUTH: ("the provider rejects the API key", "{judge}.api_key: a key that the provider accepts"),
     UnscoredReason.SHUTDOWN: ("the monitor was stopped before the judge answered", ""),

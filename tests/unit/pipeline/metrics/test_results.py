@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from itertools import product
+from typing import ClassVar, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.extraction.feedback import FeedbackSettings
+from monitor.extraction.feedback.rules import ruling
 from monitor.model.case import Case
+from monitor.model.external import ScoreSource
 from monitor.model.outcome import (
     DefectRule,
     EvaluationResult,
@@ -20,9 +24,11 @@ from monitor.model.outcome import (
     Unscored,
     UnscoredReason,
 )
+from monitor.pipeline.feedback.names import ExternalEvaluator
 from monitor.pipeline.metrics.results import ResultMetrics, score_boundaries
-from monitor.stages import Evaluator
+from monitor.stages import Evaluator, Needs
 from monitor.statistics.session_products import SessionMemory
+from monitor.telemetry.metrics import samples
 from tests.support.runtime import runtime, total
 
 FIVE = Scale(1, 5, "higher", tuple(Level(str(n), n) for n in range(1, 6)), whole=True)
@@ -84,14 +90,55 @@ def test_the_series_that_rates_add_up_exist_at_zero_before_the_first_result_of_a
         "ragmonitor_evaluations_total",
         {"app": "shop", "evaluator": "steps", "version": "1+ab", "level": "1", "defect": "true"},
     ) == 0  # fmt: skip
-    for family, reasons in (("unscored", {"error"}), ("skipped", {"no_response"})):
-        found = {
-            sample.labels["reason"]: sample.value
-            for one in metrics.registry.collect()
-            for sample in one.samples
-            if sample.name == f"ragmonitor_{family}_total"
-        }
-        assert found == dict.fromkeys(reasons, 0)
+
+
+class Remembering(Steps):
+    name: ClassVar[str] = "remembering"
+    needs: ClassVar[frozenset[Needs]] = frozenset({"context", "history"})
+
+
+class Judged(Steps):
+    name: ClassVar[str] = "judged"
+    cost: ClassVar[Literal["local", "judge"]] = "judge"
+
+
+class Classified(Judged):
+    name: ClassVar[str] = "classified"
+    asks: ClassVar[Literal["model", "classifier"]] = "classifier"
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "reasons"),
+    [
+        (Steps, {"error", "out_of_range"}),
+        (Judged, set(UnscoredReason)),
+        (Classified, set(UnscoredReason) - {"refusal", "truncated"}),
+    ],
+)
+def test_the_reasons_that_can_come_about_exist_at_zero_and_no_others(evaluator, reasons):
+    made, metrics = counting(evaluator)
+    made.prepare("shop")
+    assert {at["reason"]: value for at, value in samples(metrics.unscored)} == dict.fromkeys(reasons, 0)
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "reasons"),
+    [(Steps, {"no_response"}), (Remembering, {"no_retrieval", "context_not_recorded", "no_history"})],
+)
+def test_the_reasons_to_skip_a_case_exist_at_zero_by_what_the_evaluator_needs(evaluator, reasons):
+    made, metrics = counting(evaluator)
+    made.prepare("shop")
+    assert {at["reason"]: value for at, value in samples(metrics.skipped)} == dict.fromkeys(reasons, 0)
+
+
+def test_users_are_compared_with_own_evaluators_from_zero_on_and_never_with_those_of_others():
+    made, metrics = counting()
+    external = ExternalEvaluator("theirs", ScoreSource.FEEDBACK, ruling("theirs", FeedbackSettings()))
+    made.declare(external, None, "feedback", source=ScoreSource.FEEDBACK)
+    made.prepare("shop")
+    found = {(at["evaluator"], at["judge"], at["user"]): value for at, value in samples(metrics.feedback_agreement)}
+    said = product(["steps"], ["defect", "passed"], ["down", "up"])
+    assert found == dict.fromkeys(said, 0)
 
 
 @pytest.mark.parametrize("reason", UnscoredReason)
@@ -114,7 +161,7 @@ def test_every_series_that_holds_verdicts_has_the_version_and_no_other_has():
     names = {name for name, labels in held.items() if labels.get("evaluator") == "steps" and name.endswith("_total")}
     with_version = {name for name in names if held[name].get("version") == "1+ab"}
     assert names - with_version == {
-        f"ragmonitor_{name}_total" for name in ("unscored", "skipped", "evaluations_selected")
+        f"ragmonitor_{name}_total" for name in ("unscored", "skipped", "evaluations_selected", "feedback_agreement")
     }
     assert held["ragmonitor_evaluation_score_bucket"]["version"] == "1+ab"
 
