@@ -16,6 +16,8 @@ from typing import Any
 from tests.support.paths import ROOT
 
 LOCK = ROOT / "requirements.lock"
+DATABASES = ("pypi", "osv")
+"""Databases of known vulnerabilities, as `pip-audit` names them. Each is asked if the one before knows no package."""
 AT_START = {
     "distutils-precedence.pth": "setuptools",  # comes with a new environment
     "_editable_impl_rag_monitor.pth": "rag-monitor",  # the checkout, as `make` installs it
@@ -44,23 +46,34 @@ def unexpected(folder: Path) -> dict[str, str]:
 
 
 def audit(tool: Path) -> int:
-    """Print the known vulnerabilities of what is locked. 1 if there are any, 0 also where the database is away."""
-    command = [tool / "pip-audit", "-r", LOCK, "--disable-pip", "--require-hashes", "--progress-spinner", "off"]
-    done = subprocess.run([*command, "--timeout", "15", "-f", "json"], capture_output=True, text=True, check=False)
-    if not done.stdout:
-        print(f"audit: nothing was looked up: {done.stderr.strip().splitlines()[-1:]}")
-        return 0
-    return report(json.loads(done.stdout))
+    """Print the known vulnerabilities of what is locked, by the first database that knows a package.
+
+    1 if there are any, 0 also where no database can be reached.
+    """
+    for database in DATABASES:
+        command = [str(tool / "pip-audit"), "-r", str(LOCK), "--disable-pip", "--require-hashes", "-f", "json"]
+        command += ["--vulnerability-service", database, "--timeout", "15", "--progress-spinner", "off"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if not done.stdout:
+            print(f"audit: {database} cannot be asked: {''.join(done.stderr.strip().splitlines()[-1:])}")
+        elif (status := report(database, json.loads(done.stdout))) is not None:
+            return status
+    print("audit: NOTHING WAS LOOKED UP. Run `make audit` where PyPI or api.osv.dev can be reached.")
+    return 0
 
 
-def report(found: dict[str, Any]) -> int:
-    """Print what `pip-audit -f json` has found. 1 if that is a vulnerability."""
+def report(database: str, found: dict[str, Any]) -> int | None:
+    """Print what `pip-audit -f json` has found. 1 if that is a vulnerability, None if it could look up no package."""
     packages = found["dependencies"]
     skipped = [one["name"] for one in packages if "skip_reason" in one]
+    if len(skipped) == len(packages):
+        print(f"audit: {database} answers for none of {len(packages)} locked packages")
+        return None
     faults = [(one["name"], one["version"], fault) for one in packages for fault in one.get("vulns", ())]
-    print(f"audit: {len(packages) - len(skipped)} of {len(packages)} locked packages looked up, {len(faults)} faults")
+    looked_up = len(packages) - len(skipped)
+    print(f"audit: {looked_up} of {len(packages)} locked packages looked up in {database}, {len(faults)} faults")
     if skipped:
-        print(f"audit: the database does not answer for {len(skipped)}, {skipped[0]} for one")
+        print(f"audit: it does not answer for {len(skipped)}, {skipped[0]} for one")
     for name, version, fault in faults:
         print(f"audit: {name} {version}: {fault['id']}, mended in {', '.join(fault['fix_versions']) or 'no version'}")
     return int(bool(faults))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -57,7 +60,43 @@ def test_a_fault_that_is_known_fails_the_audit_and_a_database_that_is_away_does_
     away = {"name": "a", "skip_reason": "Dependency not found on PyPI"}
     clean = {"name": "b", "version": "1", "vulns": []}
     faulty = {"name": "c", "version": "2", "vulns": [{"id": "CVE-1", "fix_versions": ["3"]}]}
-    assert supply_chain.report({"dependencies": [away, clean]}) == 0
-    assert "1 of 2 locked packages looked up, 0 faults" in capsys.readouterr().out
-    assert supply_chain.report({"dependencies": [clean, faulty]}) == 1
+    assert supply_chain.report("pypi", {"dependencies": [away, clean]}) == 0
+    assert "1 of 2 locked packages looked up in pypi, 0 faults" in capsys.readouterr().out
+    assert supply_chain.report("pypi", {"dependencies": [clean, faulty]}) == 1
     assert "c 2: CVE-1, mended in 3" in capsys.readouterr().out
+    assert supply_chain.report("pypi", {"dependencies": [away]}) is None
+
+
+@pytest.fixture
+def audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """Audit with a `pip-audit` that answers with these texts by database; without one it cannot reach it."""
+
+    def audit(**answers: object) -> tuple[int, str]:
+        for name, answer in answers.items():
+            (tmp_path / name).write_text(json.dumps(answer))
+        tool = tmp_path / "pip-audit"
+        tool.write_text(TOOL.format(python=sys.executable, folder=tmp_path))
+        tool.chmod(0o755)
+        return supply_chain.audit(tmp_path), capsys.readouterr().out
+
+    return audit
+
+
+TOOL = """#!{python}
+import pathlib, sys
+database = sys.argv[sys.argv.index("--vulnerability-service") + 1]
+print(pathlib.Path("{folder}", database).read_text())
+"""
+
+
+def test_the_second_database_is_asked_if_the_first_knows_no_package(audited: Callable[..., tuple[int, str]]) -> None:
+    faulty = {"name": "c", "version": "2", "vulns": [{"id": "CVE-1", "fix_versions": ["3"]}]}
+    status, said = audited(
+        pypi={"dependencies": [{"name": "c", "skip_reason": "not found"}]}, osv={"dependencies": [faulty]}
+    )
+    assert (status, "CVE-1" in said) == (1, True)
+
+
+def test_an_audit_that_reaches_no_database_says_so(audited: Callable[..., tuple[int, str]]) -> None:
+    status, said = audited()
+    assert (status, "NOTHING WAS LOOKED UP" in said) == (0, True)
