@@ -38,6 +38,7 @@ from monitor.jobs.diagnosis.words import alert_line
 from monitor.jobs.incidents import IncidentKeeper
 from monitor.jobs.incidents.investigation import Investigation
 from monitor.jobs.knowledge import KnowledgeReports
+from monitor.jobs.review import ReviewQueue
 from monitor.jobs.topics import TopicKeeper
 from monitor.jobs.trial.queue import TrialQueue
 from monitor.judge.client import LOADING
@@ -92,9 +93,19 @@ async def run(
         replay = await _replayed_results(config, parts, made.evaluation)
         diagnoser = Diagnoser(config.storage.path / files.HISTORY, config.slices, clock)
         trials, incidents = _trial_queue(config, parts), _incident_keeper(config, parts, diagnoser)
+        review = _review_queue(config, parts)
+        stack.callback(review.close)
         if config.ui.enabled:
             shown = _page_context(
-                config, parts, made, pipeline, trials=trials, incidents=incidents, diagnoser=diagnoser, topics=topics
+                config,
+                parts,
+                made,
+                pipeline,
+                trials=trials,
+                incidents=incidents,
+                diagnoser=diagnoser,
+                topics=topics,
+                review=review,
             )
             mount(shown, config.ui)
         running, runtime = parts.running, parts.running.runtime
@@ -252,6 +263,7 @@ def _page_context(
     incidents: IncidentKeeper,
     diagnoser: Diagnoser,
     topics: TopicKeeper,
+    review: ReviewQueue,
 ) -> PageContext:
     """Everything that the UI shows; without `trials` it offers none."""
     running = parts.running
@@ -281,6 +293,19 @@ def _page_context(
         knowledge=KnowledgeReports(config.storage.path / files.HISTORY, topics, running.runtime.clock),
         trials=trials,
         diagnose=diagnoser.diagnose,
+        review=review,
+    )
+
+
+def _review_queue(config: Config, parts: Parts) -> ReviewQueue:
+    storage = config.storage
+    return ReviewQueue(
+        storage.path,
+        {one.evaluator.name: one.evaluator.scale for one in config.configured_evaluators},
+        parts.versions,
+        parts.running.runtime,
+        retention=storage.retention,
+        texts_retention=storage.texts_retention,
     )
 
 

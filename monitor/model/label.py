@@ -78,6 +78,21 @@ class Label:
         return self.weight / (self.probability or 1.0)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewDraw:
+    """A result that was drawn for review: when, and with which chance. The other fields are those of `Label`."""
+
+    result_id: str
+    request_id: str
+    app: str
+    evaluator: str
+    version: str
+    draw: LabelDraw
+    probability: float
+    at: float
+    user: str = ""
+
+
 def is_test(request_id: str) -> bool:
     """Return whether a request belongs to the half whose labels measure the judge.
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from monitor.clock import Clock
 from monitor.errors import InvalidData
-from monitor.model.label import Label, LabelDraw, LabelVerdict
+from monitor.model.label import Label, LabelDraw, LabelVerdict, ReviewDraw
 from monitor.privacy.erasure import ErasureMarks
 from monitor.storage.damage import Repaired
 from monitor.storage.erasing import erasing
@@ -31,6 +31,8 @@ CHANGES_AT_MOST: Final = 20
 _LONGEST_NAME: Final = 512
 _FAULTS: Final = (ValueError, TypeError)
 _COLUMNS: Final = tuple(one.name for one in fields(Label))
+_DRAW_COLUMNS: Final = tuple(one.name for one in fields(ReviewDraw))
+_OF_DRAW: Final = ", ".join(_DRAW_COLUMNS)
 _NAMED: Final = ", ".join(_COLUMNS)
 _DECLARED: Final = """
   result_id TEXT NOT NULL, request_id TEXT NOT NULL, app TEXT NOT NULL, evaluator TEXT NOT NULL, version TEXT NOT NULL,
@@ -38,11 +40,16 @@ _DECLARED: Final = """
   probability REAL, level TEXT, comment TEXT NOT NULL, score REAL, weight REAL NOT NULL, user TEXT NOT NULL,
   answered_at REAL NOT NULL"""
 
+_TABLES: Final = ("labels", "changes", "draws")
 FORMAT: Final = Format(
     1,
     f"""
 CREATE TABLE IF NOT EXISTS labels (n INTEGER PRIMARY KEY, {_DECLARED}, UNIQUE (result_id, reviewer));
 CREATE TABLE IF NOT EXISTS changes (n INTEGER PRIMARY KEY, {_DECLARED});
+CREATE TABLE IF NOT EXISTS draws (
+  result_id TEXT PRIMARY KEY, request_id TEXT NOT NULL, app TEXT NOT NULL, evaluator TEXT NOT NULL,
+  version TEXT NOT NULL, draw TEXT NOT NULL, probability REAL NOT NULL, at REAL NOT NULL, user TEXT NOT NULL
+);
 CREATE INDEX IF NOT EXISTS labels_by_evaluator ON labels (evaluator, version, at);
 CREATE INDEX IF NOT EXISTS labels_by_request ON labels (request_id);
 CREATE INDEX IF NOT EXISTS labels_by_user ON labels (user) WHERE user <> '';
@@ -50,7 +57,7 @@ CREATE INDEX IF NOT EXISTS changes_by_result ON changes (result_id, reviewer);
 CREATE INDEX IF NOT EXISTS changes_by_request ON changes (request_id);
 """,
 )
-"""`changes`: labels that their reviewer has replaced by another."""
+"""`changes`: labels that their reviewer has replaced by another. `draws`: results that were drawn for review."""
 
 
 class LabelCount(NamedTuple):
@@ -116,6 +123,25 @@ class LabelReader:
         for app, evaluator, version, draw, verdict, number in self._query(sql):
             with suppress(*_FAULTS):  # damaged bytes that SQLite does not notice
                 found.append(LabelCount(app, evaluator, version, LabelDraw(draw), LabelVerdict(verdict), number))
+        return found
+
+    def draws(self, app: str, evaluator: str, version: str) -> list[ReviewDraw]:
+        """Return the results that were drawn for review, the oldest first."""
+        return self._draws("app = ? AND evaluator = ? AND version = ?", [_text(app), evaluator, version])
+
+    def draw_of(self, result_id: str) -> ReviewDraw | None:
+        """Return how a result was drawn; None where it was not."""
+        return next(iter(self._draws("result_id = ?", [result_id])), None)
+
+    def _draws(self, where: str, values: list[Any]) -> list[ReviewDraw]:
+        if self._is_new():
+            return []
+        found = []
+        for row in self._query(f"SELECT {_OF_DRAW} FROM draws WHERE {where} ORDER BY at, rowid", values):  # noqa: S608 - constants of this file
+            with suppress(*_FAULTS):  # as above
+                values_of = dict(zip(_DRAW_COLUMNS, row, strict=True))
+                number = {name: float(values_of[name]) for name in ("probability", "at")}
+                found.append(ReviewDraw(**{**values_of, **number, "draw": LabelDraw(values_of["draw"])}))
         return found
 
     def _labels(self, table: str, where: str, values: list[Any], limit: int | None = None) -> list[Label]:
@@ -185,6 +211,28 @@ class LabelStore(LabelReader):
             db.execute(f"INSERT OR REPLACE INTO labels ({_NAMED}) VALUES ({places})", astuple(label))  # noqa: S608 - as above
         return True
 
+    def keep_draw(self, draw: ReviewDraw) -> bool:
+        """Note that a result was drawn. Labels that it has already measure from now on.
+
+        Returns False, and notes nothing, where it was drawn before or the request is to be forgotten.
+        """
+        own = replace(draw, app=_text(draw.app), request_id=_text(draw.request_id))
+        places = ", ".join("?" * len(_DRAW_COLUMNS))
+        with self._own.transaction() as db:
+            if self._forgotten.holds(own.request_id, "", 0.0):
+                return False
+            sql = f"INSERT OR IGNORE INTO draws ({_OF_DRAW}) VALUES ({places})"  # noqa: S608 - constants of this file
+            if not db.execute(sql, astuple(own)).rowcount:
+                return False
+            measured = (own.draw, own.probability, own.result_id)
+            db.execute("UPDATE labels SET draw = ?, probability = ? WHERE result_id = ?", measured)
+        return True
+
+    def drop_draws(self, before: float) -> None:
+        """Drop the draws from before a wall-clock second: their results are no longer kept. Labels stay."""
+        with self._own.transaction() as db:
+            db.execute("DELETE FROM draws WHERE at < ?", (before,))
+
     def delete(self, result_id: str, reviewer: str) -> bool:
         """Delete the label that a reviewer gave a result, with its changes; return whether there was one."""
         own = (result_id, _text(reviewer))
@@ -207,7 +255,7 @@ def requests_of(path: Path, users: Collection[str], user_id: str) -> set[str]:  
     """Find the requests of a user, by pseudonym, among the labels in the file `path`. Raises `MonitorError`."""
     found: set[str] = set()
     with erasing(path, dry_run=True) as eraser:
-        for table in ("labels", "changes"):
+        for table in _TABLES:
             for user in users if eraser.has(table) else ():
                 rows = eraser.db.execute(f"SELECT request_id FROM {table} WHERE user = ?", (user,))  # noqa: S608 - ours
                 found.update(request for (request,) in rows)
@@ -220,7 +268,7 @@ def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, in
     Returns the number of rows by table; with `dry_run` deletes nothing. Raises `MonitorError`.
     """
     with erasing(path, dry_run=dry_run) as eraser:
-        for table in ("labels", "changes"):
+        for table in _TABLES:
             eraser.delete(table, "request_id", eraser.requests_of(table, "request_id", traces))
     return eraser.rows
 

@@ -12,6 +12,7 @@ from monitor.jobs.backfill.store import Missed
 from monitor.jobs.diagnosis import DiagnosisRequest, RateDiagnosis
 from monitor.jobs.incidents import IncidentKeeper
 from monitor.jobs.knowledge import KnowledgeReports
+from monitor.jobs.review import ReviewQueue
 from monitor.jobs.trial.queue import TrialQueue
 from monitor.model.outcome import DefectRule
 from monitor.model.service_version import VersionChange
@@ -44,6 +45,7 @@ class PageContext:
         knowledge: lists of documents and of unanswered questions.
         incidents: the incidents, and what people note on them.
         diagnose: since when a rate is higher, and what its bad answers have in common; raises `MonitorError`.
+        review: the queue of answers that people review.
         trials: runs an evaluator on one case; None where trials are switched off.
     """
 
@@ -70,6 +72,7 @@ class PageContext:
     incidents: IncidentKeeper
     knowledge: KnowledgeReports
     trials: TrialQueue | None = None
+    review: ReviewQueue | None = None
 
     def alert_rules(self, evaluator: str) -> tuple[DefectRule, ...]:
         """Return the defect rules that alerts on an evaluator bring themselves."""

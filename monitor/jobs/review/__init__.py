@@ -1,0 +1,374 @@
+"""The queue of answers that people review, beside the running monitor.
+
+`ReviewQueue.next` gives a reviewer the next case without the judge's verdict, `ReviewQueue.record` keeps what they say
+and returns the case with it. Cases that measure the judge are drawn with known chances (`monitor.statistics.review`)
+among the results of the half of requests that measures. A draw is noted on the disk before it is shown: a closed tab or
+a restart shows the same case again, and nothing that a page sends decides what a label stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+from monitor.errors import InvalidData
+from monitor.jobs.review.case import JudgeSays, ReviewCase, review_case
+from monitor.model.label import Label, LabelDraw, LabelVerdict, ReviewDraw, is_test
+from monitor.model.outcome import Scale
+from monitor.stages import Runtime
+from monitor.statistics.correction import LabelledResult
+from monitor.statistics.rates import Sums
+from monitor.statistics.review import ReviewOutlook, outlook, truth_of
+from monitor.statistics.review_draws import JudgedResult, draw, verdict_shares
+from monitor.storage import files
+from monitor.storage.damage import reporter
+from monitor.storage.history.judged import JudgedReader, ReviewableResult
+from monitor.storage.history.reader import HistoryReader
+from monitor.storage.labels import LabelStore
+
+__all__ = ["JudgeSays", "ReviewCase", "ReviewOrder", "ReviewQueue", "ReviewStatus"]
+
+MORE: Final = 40
+"""Labels that the outlook of the queue assumes."""
+NEWEST_AT_MOST: Final = 5_000
+"""The newest results of an app and evaluator among which cases are drawn."""
+_FRESH: Final = 60.0
+_KEPT: Final = 16
+_SHOWN_FOR: Final = 600.0
+"""Seconds for which a case that one reviewer has open is given to no other."""
+_SECOND_OPINION: Final = 10
+"""One case of so many is given to a second reviewer."""
+
+
+class ReviewOrder(StrEnum):
+    """Which case comes next. Only `measure` draws at random, so only its labels measure the judge."""
+
+    MEASURE = "measure"
+    DOUBTFUL = "doubtful"  # the judge's explanation or its second judgement says the opposite of its score
+    NEWEST = "newest"
+    DISAGREED = "disagreed"  # two people disagree, and the reviewer has not said anything
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewStatus:
+    """How far the review of an app, evaluator and version has come.
+
+    Attributes:
+        app: of the results; `evaluator` and `version` say who judged them.
+        evaluator: see `app`.
+        version: see `app`.
+        labels: labelled results that measure the judge, without those of which people cannot tell.
+        others: labelled results that do not measure it: picked, imported, or nobody can tell.
+        disagreements: results on which people disagree.
+        waiting: results that may be drawn and have no label yet.
+        outlook: the corrected rate with its limits, and what `MORE` labels would do to them; None without labels of
+            both verdicts of the judge, or without results.
+    """
+
+    app: str
+    evaluator: str
+    version: str
+    labels: int
+    others: int
+    disagreements: int
+    waiting: int
+    outlook: ReviewOutlook | None
+
+
+class ReviewQueue:
+    """Draws cases for reviewers, and keeps what they say.
+
+    All methods that read or write raise `MonitorError` where a file cannot be used.
+
+    Args:
+        folder: the storage folder.
+        scales: of the configured evaluators, by name.
+        versions: the present version of each evaluator, by name: only its results are drawn.
+        runtime: lends clock, events and metrics.
+        retention: seconds for which results are kept.
+        texts_retention: seconds for which texts are kept; None: as long as the results.
+        changed: called in the event loop after a label was kept or withdrawn, with its evaluator.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        scales: Mapping[str, Scale],
+        versions: Mapping[str, str],
+        runtime: Runtime,
+        *,
+        retention: float,
+        texts_retention: float | None = None,
+        changed: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        report = reporter("labels", runtime.events, runtime.metrics)
+        self.labels = LabelStore(folder / files.LABELS, runtime.clock, report)
+        self._history = folder / files.HISTORY
+        self._judged = JudgedReader(self._history)
+        self._scales = scales
+        self._versions = versions
+        self._clock = runtime.clock
+        self._retention = retention
+        self._texts_retention = texts_retention
+        self._changed = changed
+        self._one = anyio.Lock()
+        self._frames: dict[tuple[str, str, str], tuple[float, list[ReviewableResult]]] = {}
+        self._shown: dict[str, tuple[str, float]] = {}
+
+    async def next(
+        self, app: str, evaluator: str, reviewer: str, order: ReviewOrder = ReviewOrder.MEASURE
+    ) -> ReviewCase | None:
+        """Return the next case for a reviewer, without the judge's verdict; None where there is none.
+
+        The same case comes again until the reviewer has labelled it. Raises `InvalidData` for an evaluator that is not
+        configured.
+        """
+        self._version(evaluator)
+        async with self._one:
+            for result_id in await anyio.to_thread.run_sync(self._candidates, app, evaluator, reviewer, order):
+                found = await anyio.to_thread.run_sync(self._case, result_id, reviewer)
+                if found is not None:
+                    self._show(result_id, reviewer)
+                    return found
+        return None
+
+    async def case(self, result_id: str, reviewer: str) -> ReviewCase | None:
+        """Return a case as this reviewer may see it; None where the result is not kept any more.
+
+        The judge's verdict and the labels of others are in it only once the reviewer has labelled it.
+        """
+        return await anyio.to_thread.run_sync(self._case, result_id, reviewer)
+
+    async def record(
+        self, result_id: str, reviewer: str, verdict: LabelVerdict, *, level: str | None = None, comment: str = ""
+    ) -> ReviewCase | None:
+        """Keep what a reviewer says, in place of what they had said; return the case with the judge's verdict.
+
+        None, and nothing is kept, where the case is not kept any more: it may have been forgotten since it was shown.
+        Raises `InvalidData` for a level that the evaluator does not have, and for what `LabelStore.put` refuses.
+        """
+        async with self._one:
+            label = await anyio.to_thread.run_sync(self._record, result_id, reviewer, verdict, level, comment)
+            self._shown.pop(result_id, None)
+        if label is None:
+            return None
+        self._changed(label.evaluator)
+        return await self.case(result_id, reviewer)
+
+    async def withdraw(self, result_id: str, reviewer: str) -> bool:
+        """Delete the label that a reviewer gave a result; return whether there was one."""
+        async with self._one:
+            own = await anyio.to_thread.run_sync(self.labels.of_result, result_id)
+            done = await anyio.to_thread.run_sync(self.labels.delete, result_id, reviewer)
+        for one in own:
+            if done and one.reviewer == reviewer:
+                self._changed(one.evaluator)
+        return done
+
+    async def status(self, app: str, evaluator: str) -> ReviewStatus:
+        """Return how far the review has come. Raises `InvalidData` for an evaluator that is not configured."""
+        self._version(evaluator)
+        return await anyio.to_thread.run_sync(self._status, app, evaluator)
+
+    async def disagreements(self, app: str, evaluator: str) -> list[list[Label]]:
+        """Return the labels of each result on which people disagree, the newest first."""
+        by_result = await anyio.to_thread.run_sync(self._by_result, app, evaluator, self._version(evaluator))
+        return [labels for labels in reversed(by_result.values()) if _disagree(labels)]
+
+    def tidy(self) -> None:
+        """Drop draws whose results are gone and comments that are older than texts. Blocks; raises `MonitorError`."""
+        now = self._clock.now()
+        self.labels.drop_draws(now - self._retention)
+        if self._texts_retention is not None:
+            self.labels.blank_comments(now - self._texts_retention)
+
+    def close(self) -> None:
+        """Close the file of labels."""
+        self.labels.close()
+
+    # -- in a thread
+
+    def _candidates(self, app: str, evaluator: str, reviewer: str, order: ReviewOrder) -> Sequence[str]:
+        """Return results in the order in which to try them: some may be gone."""
+        version = self._version(evaluator)
+        by_result = self._by_result(app, evaluator, version)
+        mine = {name for name, labels in by_result.items() if any(one.reviewer == reviewer for one in labels)}
+        if order is ReviewOrder.DISAGREED:
+            return [name for name in reversed(by_result) if name not in mine and _disagree(by_result[name])]
+        frame = self._frame(app, evaluator, version)
+        if order is not ReviewOrder.MEASURE:
+            wanted = (one for one in frame if order is ReviewOrder.NEWEST or one.doubtful)
+            return [one.result_id for one in wanted if one.result_id not in mine]
+        return self._to_measure(frame, by_result, mine, reviewer, (app, evaluator, version))
+
+    def _to_measure(
+        self,
+        frame: Sequence[ReviewableResult],
+        by_result: Mapping[str, Sequence[Label]],
+        mine: set[str],
+        reviewer: str,
+        place: tuple[str, str, str],
+    ) -> Sequence[str]:
+        app, evaluator, version = place
+        drawn = self.labels.draws(app, evaluator, version)
+        kept = {one.result_id: one for one in frame}
+        now = self._clock.now()
+        open_, second = [], []
+        for number, one in enumerate(drawn):
+            if one.result_id in mine or one.result_id not in kept:
+                continue
+            if one.result_id not in by_result:
+                by, until = self._shown.get(one.result_id, (reviewer, 0.0))
+                if by == reviewer or until < now:
+                    open_.append(one.result_id)
+            elif number % _SECOND_OPINION == 0 and len(by_result[one.result_id]) == 1:
+                second.append(one.result_id)
+        if open_ or second:
+            return [*open_, *second]
+        results, truths = _testable(frame), _truths(by_result)
+        done = {one.result_id for one in drawn}
+        number = len(drawn)
+        while (found := draw(results, done, truths, number)) is not None:
+            request = kept[found.key].request_id
+            user = HistoryReader(self._history).user_of(request)
+            self.labels.keep_draw(
+                ReviewDraw(
+                    result_id=found.key,
+                    request_id=request,
+                    app=app,
+                    evaluator=evaluator,
+                    version=version,
+                    draw=found.draw,
+                    probability=found.probability,
+                    at=now,
+                    user=user,
+                )
+            )
+            if found.key not in by_result or (found.key not in mine and number % _SECOND_OPINION == 0):
+                return [found.key]
+            done.add(found.key)  # it was picked and labelled before: its labels measure from now on
+            number += 1
+        return []
+
+    def _case(self, result_id: str, reviewer: str) -> ReviewCase | None:
+        row = self._judged.by_id(result_id)
+        if row is None:
+            return None
+        labels, draw_of = self.labels.of_result(result_id), self.labels.draw_of(result_id)
+        own = next((one for one in labels if one.reviewer == reviewer), None)
+        scale = self._scales.get(str(row.get("evaluator")))
+        return review_case(row, own, labels, draw_of.draw if draw_of else LabelDraw.PICKED, scale)
+
+    def _record(
+        self, result_id: str, reviewer: str, verdict: LabelVerdict, level: str | None, comment: str
+    ) -> Label | None:
+        row = self._judged.by_id(result_id)
+        if row is None or row.get("outcome") != "score":
+            return None
+        scale = self._scales.get(str(row["evaluator"]))
+        levels = [one.name for one in scale.levels] if scale is not None else []
+        if level is not None and level not in levels:
+            raise InvalidData(f"level: {level[:100]!r} is none of {', '.join(levels) or 'no levels'}")
+        drawn = self.labels.draw_of(result_id)
+        request = str(row["request_id"])
+        label = Label(
+            result_id=result_id,
+            request_id=request,
+            app=str(row["app"]),
+            evaluator=str(row["evaluator"]),
+            version=str(row["version"]),
+            reviewer=reviewer,
+            verdict=verdict,
+            judged_defect=bool(row["defect"]),
+            at=self._clock.now(),
+            draw=drawn.draw if drawn else LabelDraw.PICKED,
+            probability=drawn.probability if drawn else None,
+            level=level,
+            comment=comment,
+            score=None if row["score"] is None else float(row["score"]),
+            weight=float(row["weight"]),
+            user=HistoryReader(self._history).user_of(request),
+            answered_at=float(row["answered_at"] or row["evaluated_at"]),
+        )
+        return label if self.labels.put(label) else None
+
+    def _status(self, app: str, evaluator: str) -> ReviewStatus:
+        version = self._version(evaluator)
+        by_result = self._by_result(app, evaluator, version)
+        measuring = [
+            labels for labels in by_result.values() if labels[-1].draw.measures and truth_of(labels) is not None
+        ]
+        frame = self._frame(app, evaluator, version)
+        return ReviewStatus(
+            app=app,
+            evaluator=evaluator,
+            version=version,
+            labels=len(measuring),
+            others=len(by_result) - len(measuring),
+            disagreements=sum(map(_disagree, by_result.values())),
+            waiting=sum(is_test(one.request_id) and one.result_id not in by_result for one in frame),
+            outlook=outlook(
+                Sums.total(Sums.of(one.weight, defect=one.defect) for one in frame),
+                labelled_results(measuring),
+                verdict_shares(_testable(frame), _truths(by_result)),
+                more=MORE,
+            ),
+        )
+
+    def _by_result(self, app: str, evaluator: str, version: str) -> dict[str, list[Label]]:
+        """Return all labels by result, in the order of the first label of each."""
+        found: dict[str, list[Label]] = {}
+        for one in self.labels.find(app=app, evaluator=evaluator, version=version):
+            found.setdefault(one.result_id, []).append(one)
+        return found
+
+    def _frame(self, app: str, evaluator: str, version: str) -> list[ReviewableResult]:
+        """Return the newest results, as they are now or were a minute ago."""
+        place, now = (app, evaluator, version), self._clock.now()
+        read, found = self._frames.pop(place, (float("-inf"), []))
+        if not 0 <= now - read < _FRESH:
+            read, found = now, self._judged.reviewable(*place, now - self._retention, NEWEST_AT_MOST)
+        while len(self._frames) >= _KEPT:
+            self._frames.pop(next(iter(self._frames)), None)
+        self._frames[place] = read, found
+        return found
+
+    def _version(self, evaluator: str) -> str:
+        if evaluator not in self._versions:
+            raise InvalidData(f"evaluator: {evaluator[:100]!r} is none of {', '.join(sorted(self._versions))}")
+        return self._versions[evaluator]
+
+    def _show(self, result_id: str, reviewer: str) -> None:
+        now = self._clock.now()
+        self._shown = {name: (by, until) for name, (by, until) in self._shown.items() if until >= now}
+        self._shown[result_id] = reviewer, now + _SHOWN_FOR
+
+
+def labelled_results(by_result: Iterable[Sequence[Label]]) -> list[LabelledResult]:
+    """Return what people say of each result; those of which nobody can tell are left out."""
+    found = []
+    for labels in by_result:
+        truth = truth_of(labels)
+        if truth is not None:
+            found.append(LabelledResult(labels[-1].design_weight, labels[-1].judged_defect, truth))
+    return found
+
+
+def _testable(frame: Sequence[ReviewableResult]) -> list[JudgedResult]:
+    testable = (one for one in frame if is_test(one.request_id))
+    return [JudgedResult(one.result_id, one.defect, one.score, one.weight, one.doubtful) for one in testable]
+
+
+def _truths(by_result: Mapping[str, Sequence[Label]]) -> dict[str, bool]:
+    return {name: truth for name, labels in by_result.items() if (truth := truth_of(labels)) is not None}
+
+
+def _disagree(labels: Sequence[Label]) -> bool:
+    said = {one.verdict for one in labels} - {LabelVerdict.CANNOT_TELL}
+    return len(said) > 1

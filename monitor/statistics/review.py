@@ -1,0 +1,271 @@
+"""What the labels of people say of a judge, from few of them: the corrected rate, its outlook, and agreement.
+
+Within each verdict of the judge the share of defects is the one of the labels, each by the requests it stands for; both
+are combined by how often the judge says which (two-phase sampling: Cochran, Sampling Techniques, 1977, section 12.2).
+Limits are those of `monitor.statistics.rates` for each share, combined by their distances from it (MOVER: Zou and
+Donner, Statistics in Medicine 27, 2008, p. 1693). They hold at small numbers: `python -m benchmarks.review`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from monitor.model.label import Label, LabelVerdict
+from monitor.statistics.correction import CorrectedRate, LabelledResult, ShareInterval
+from monitor.statistics.rates import Z_95, Estimate, Sums, effective_judged, estimate
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewOutlook:
+    """The rate as people would label it, and what more labels would do to its limits.
+
+    `raw` is the rate by the judge alone. `half_width` is half the distance of the limits now, `half_width_after` the
+    one to be expected after `more` labels. All are shares of the traffic, 0 to 1.
+    """
+
+    raw: float
+    corrected: CorrectedRate
+    half_width: float
+    more: int
+    half_width_after: float
+
+
+class VerdictShares(NamedTuple):
+    """How often people call a defect what the judge does (`of_defects`), and what it calls good (`of_good`).
+
+    `judged` is the judge's own rate. None where there is no label of that verdict.
+    """
+
+    judged: Estimate
+    of_defects: Estimate | None
+    of_good: Estimate | None
+
+
+def truth_of(labels: Sequence[Label]) -> bool | None:
+    """Return whether people call a result a defect: most of them; if they are divided, the latest of them.
+
+    None where nobody can tell. `labels` are those of one result, the oldest first, one for each reviewer.
+    """
+    said = [one.verdict is LabelVerdict.DEFECT for one in labels if one.verdict is not LabelVerdict.CANNOT_TELL]
+    if not said:
+        return None
+    defects = sum(said)
+    return said[-1] if 2 * defects == len(said) else 2 * defects > len(said)
+
+
+def shares(judged: Sums, labels: Sequence[LabelledResult], z: float = Z_95) -> VerdictShares | None:
+    """Estimate by verdict, each limit at `z`. None where nothing was judged.
+
+    `judged` are the sums of all results that labels were drawn from; the weight of a label is what it stands for.
+    """
+    own = estimate(judged, z)
+    if own is None:
+        return None
+    by_verdict = {verdict: estimate(_sums(labels, verdict=verdict), z) for verdict in (True, False)}
+    return VerdictShares(own, by_verdict[True], by_verdict[False])
+
+
+def _sums(labels: Sequence[LabelledResult], *, verdict: bool) -> Sums:
+    return Sums.total(Sums.of(one.weight, defect=one.truth) for one in labels if one.verdict == verdict)
+
+
+def corrected(judged: Sums, labels: Sequence[LabelledResult], z: float = Z_95) -> CorrectedRate | None:
+    """Return the rate as people would label it; None until there is a label of each verdict that the judge gives."""
+    found = shares(judged, labels, z)
+    return _combined(found) if found is not None else None
+
+
+def _combined(found: VerdictShares) -> CorrectedRate | None:
+    share = found.judged.rate
+    bad = found.of_defects or (_NOTHING if share == 0 else None)
+    good = found.of_good or (_NOTHING if share == 1 else None)
+    if bad is None or good is None:
+        return None
+    rate = share * bad.rate + (1 - share) * good.rate
+    by_judge = bad.rate - good.rate
+    towards = (found.judged.lower, found.judged.upper) if by_judge >= 0 else (found.judged.upper, found.judged.lower)
+    below = math.hypot(
+        share * (bad.rate - bad.lower), (1 - share) * (good.rate - good.lower), by_judge * (share - towards[0])
+    )
+    above = math.hypot(
+        share * (bad.upper - bad.rate), (1 - share) * (good.upper - good.rate), by_judge * (towards[1] - share)
+    )
+    return CorrectedRate(rate, max(rate - below, 0.0), min(rate + above, 1.0))
+
+
+_NOTHING: Final = Estimate(0.0, 0.0, 0.0, 0, 0)
+
+
+def outlook(
+    judged: Sums, labels: Sequence[LabelledResult], drawn: Mapping[bool, float], *, more: int
+) -> ReviewOutlook | None:
+    """Return the corrected rate, and what to expect of `more` labels; None as `corrected`.
+
+    `drawn`: the share of further labels that each verdict of the judge gets. What they will say is not known: the
+    expectation is over all that they may, each as likely as the labels so far make it (beta-binomial).
+    """
+    now = shares(judged, labels)
+    rate = _combined(now) if now is not None else None
+    if now is None or rate is None:
+        return None
+    expected = {
+        verdict: _expected(_sums(labels, verdict=verdict), round(more * drawn.get(verdict, 0.0)))
+        for verdict in (True, False)
+    }
+    share = now.judged.rate
+    both = zip(expected[True], expected[False], strict=True)
+    spread = [share**2 * bad + (1 - share) ** 2 * good for bad, good in both]
+    by_judge = [(rate_limit - share) ** 2 for rate_limit in (now.judged.lower, now.judged.upper)]
+    bad_rate = now.of_defects.rate if now.of_defects else 0.0
+    power = (bad_rate - (now.of_good.rate if now.of_good else 0.0)) ** 2
+    below, above = (math.sqrt(one + power * other) for one, other in zip(spread, by_judge, strict=True))
+    after = (min(below, rate.rate) + min(above, 1 - rate.rate)) / 2
+    half = (rate.upper - rate.lower) / 2
+    return ReviewOutlook(share, rate, half, more, min(after, half))
+
+
+def _expected(sums: Sums, more: int) -> tuple[float, float]:
+    """Return the mean squares of the distances of both limits after `more` labels of the same weight."""
+    if not sums.judged:
+        return 0.0, 0.0
+    typical, number = sums.typical_weight, effective_judged(sums)
+    share = sums.defect_weight / sums.weight
+    # As many labels as count for the sum, half a defect and half a good answer before them (Jeffreys).
+    defects, good = number * share + 0.5, number * (1 - share) + 0.5
+    below = above = 0.0
+    one_defect, one_good = Sums.of(typical, defect=True), Sums.of(typical, defect=False)
+    for said in range(more + 1):
+        chance = _beta_binomial(said, more, defects, good)
+        found = estimate(Sums.total([sums, *[one_defect] * said, *[one_good] * (more - said)]))
+        if found is not None:
+            below += chance * (found.rate - found.lower) ** 2
+            above += chance * (found.upper - found.rate) ** 2
+    return below, above
+
+
+def _beta_binomial(hits: int, number: int, defects: float, good: float) -> float:
+    def log_beta(one: float, other: float) -> float:
+        return math.lgamma(one) + math.lgamma(other) - math.lgamma(one + other)
+
+    of = math.lgamma(number + 1) - math.lgamma(hits + 1) - math.lgamma(number - hits + 1)
+    return math.exp(of + log_beta(hits + defects, number - hits + good) - log_beta(defects, good))
+
+
+# -- how good the judge is
+
+
+def sensitivity(found: VerdictShares) -> ShareInterval | None:
+    """Return the share of all defects that the judge finds; None where labels of a verdict or all defects are missing.
+
+    `effective` is 0: the limits are not those of a simple share.
+    """
+    if found.of_defects is None or found.of_good is None:
+        return None
+    share = found.judged.rate
+    return _part(found.of_defects, found.of_good, share, 1 - share)
+
+
+def specificity(found: VerdictShares) -> ShareInterval | None:
+    """Return the share of all good answers that the judge calls good; None as for `sensitivity`."""
+    if found.of_defects is None or found.of_good is None:
+        return None
+    share = found.judged.rate
+    return _part(_turned(found.of_good), _turned(found.of_defects), 1 - share, share)
+
+
+def _turned(one: Estimate) -> Estimate:
+    return Estimate(1 - one.rate, 1 - one.upper, 1 - one.lower, one.judged, one.judged - one.defects)
+
+
+def _part(own: Estimate, other: Estimate, weight: float, other_weight: float) -> ShareInterval | None:
+    """Return `own` as a part of both, with limits of the ratio by MOVER (Donner and Zou, 2012)."""
+    a, lower_a, upper_a = (weight * one for one in (own.rate, own.lower, own.upper))
+    b, lower_b, upper_b = (other_weight * one for one in (other.rate, other.lower, other.upper))
+    if a + b <= 0:
+        return None
+
+    def ratio(of_a: float, of_b: float, side: int) -> float:
+        below = of_a * (2 * a - of_a)
+        if below <= 0:
+            return math.inf if side > 0 else 0.0
+        within = max((a * b) ** 2 - below * of_b * (2 * b - of_b), 0.0)
+        return max((a * b + side * math.sqrt(within)) / below, 0.0)
+
+    upper_ratio, lower_ratio = ratio(lower_a, upper_b, 1), ratio(upper_a, lower_b, -1)
+    value = a / (a + b)
+    return ShareInterval(value, min(1 / (1 + upper_ratio), value), max(1 / (1 + lower_ratio), value), 0.0)
+
+
+# -- agreement
+
+
+@dataclass(frozen=True, slots=True)
+class Kappa:
+    """Cohen's kappa of two that label the same answers, with 95 % limits: 1 is all alike, 0 as alike as by chance.
+
+    `share` is how often they say the same, `both` how many answers both have labelled.
+    """
+
+    value: float
+    lower: float
+    upper: float
+    share: float
+    both: int
+
+
+def agreement(pairs: Sequence[tuple[bool, bool, float]]) -> Kappa | None:
+    """Estimate kappa from what both said of each answer, and its weight. None where it is not defined.
+
+    After Cohen (Educational and Psychological Measurement 20, 1960, p. 37), with the error of Fleiss, Cohen and Everitt
+    (Psychological Bulletin 72, 1969, p. 323). Limits are from half an answer more of each kind, so that few answers on
+    which all agree prove little. It is not defined where both say the same of all answers.
+    """
+    weight = math.fsum(one[2] for one in pairs)
+    squares = math.fsum(one[2] ** 2 for one in pairs)
+    if not pairs or weight <= 0:
+        return None
+    cells = {
+        (one, other): math.fsum(each[2] for each in pairs if each[:2] == (one, other)) / weight
+        for one in (True, False)
+        for other in (True, False)
+    }
+    plain = _kappa(cells)
+    if plain is None:
+        return None
+    number = weight**2 / squares
+    pulled = {kind: (number * share + 0.5) / (number + 2) for kind, share in cells.items()}
+    middle = _kappa(pulled)
+    if middle is None:
+        return None
+    half = Z_95 * math.sqrt(_kappa_variance(pulled, middle) / (number + 2))
+    lower, upper = max(middle - half, -1.0), min(middle + half, 1.0)
+    share = cells[True, True] + cells[False, False]
+    return Kappa(plain, min(lower, plain), max(upper, plain), share, len(pairs))
+
+
+Cells = Mapping[tuple[bool, bool], float]
+
+
+def _margins(cells: Cells) -> tuple[dict[bool, float], dict[bool, float]]:
+    first = {one: cells[one, True] + cells[one, False] for one in (True, False)}
+    second = {one: cells[True, one] + cells[False, one] for one in (True, False)}
+    return first, second
+
+
+def _kappa(cells: Cells) -> float | None:
+    first, second = _margins(cells)
+    chance = sum(first[one] * second[one] for one in (True, False))
+    if chance >= 1 - 1e-12:  # both say one thing only
+        return None
+    return (cells[True, True] + cells[False, False] - chance) / (1 - chance)
+
+
+def _kappa_variance(cells: Cells, kappa: float) -> float:
+    first, second = _margins(cells)
+    chance = sum(first[one] * second[one] for one in (True, False))
+    alike = sum(cells[one, one] * (1 - (first[one] + second[one]) * (1 - kappa)) ** 2 for one in (True, False))
+    apart = (1 - kappa) ** 2 * sum(cells[one, not one] * (second[one] + first[not one]) ** 2 for one in (True, False))
+    return max(alike + apart - (kappa - chance * (1 - kappa)) ** 2, 0.0) / (1 - chance) ** 2

@@ -1,0 +1,286 @@
+"""The queue of reviews: blind, the same after a restart, labels for what measures, and nothing of what is forgotten."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.clock import ManualClock
+from monitor.errors import InvalidData
+from monitor.jobs.review import ReviewOrder, ReviewQueue
+from monitor.model.label import LabelDraw, LabelVerdict, is_test
+from monitor.model.outcome import EvaluationResult, Level, RateScope, Scale, Score
+from monitor.privacy import erasure
+from monitor.sinks.history import HistorySink
+from monitor.storage.history import erasing as history
+from tests.support.results import judged
+from tests.support.runtime import runtime
+
+pytestmark = pytest.mark.anyio
+NOW = 1_700_000_500.0
+SCALE = Scale(1, 5, "higher", (Level("poor", 1), Level("fair", 3), Level("good", 4)))
+GOOD, DEFECT, CANNOT_TELL = LabelVerdict
+
+
+async def filled(folder: Path, results: list[EvaluationResult], **options: Any) -> None:
+    async with HistorySink(path=folder / "history.db", **{"texts": "all", **options}).open(runtime()) as deliver:
+        await deliver(results)
+
+
+def queue(folder: Path, clock: ManualClock | None = None, **options: Any) -> ReviewQueue:
+    lent = runtime(clock or ManualClock(NOW))
+    return ReviewQueue(folder, {"groundedness": SCALE}, {"groundedness": "v1"}, lent, retention=7 * 86400.0, **options)
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> Path:
+    await filled(tmp_path, [judged(n, value=2.0 if n % 5 == 0 else 4.0 + n % 2) for n in range(200)])
+    return tmp_path
+
+
+async def test_a_case_comes_without_the_verdict_until_it_is_labelled(folder: Path):
+    review = queue(folder)
+    case = await review.next("shop", "groundedness", "ana")
+    assert case is not None
+    assert (case.question, case.answer) == ("How long is the warranty?", "It is two years.")
+    assert [one.content for one in case.sources] == ["Two years."]
+    assert case.stretches == [(6, 15)]
+    assert case.levels == ["poor", "fair", "good"]
+    assert (case.own, case.judged, list(case.others)) == (None, None, [])
+    after = await review.record(case.result_id, "ana", DEFECT, level="poor", comment="No source says so.")
+    assert after is not None
+    assert after.own is not None
+    assert (after.own.verdict, after.own.level, after.own.comment) == (DEFECT, "poor", "No source says so.")
+    assert after.judged is not None
+    assert after.judged.explanation == "because"
+    assert after.own.judged_defect == after.judged.defect
+
+
+async def test_only_the_half_that_measures_is_drawn_each_with_its_chance(folder: Path):
+    review = queue(folder)
+    for _ in range(30):
+        case = await review.next("shop", "groundedness", "ana")
+        assert case is not None
+        await review.record(case.result_id, "ana", GOOD)
+    found = review.labels.find()
+    assert all(is_test(one.request_id) for one in found)
+    assert {one.draw for one in found} == {LabelDraw.UNIFORM, LabelDraw.STRATIFIED}
+    assert all(one.probability is not None and 0 < one.probability < 0.2 for one in found)
+    assert all(one.weight == 10.0 for one in found)
+
+
+async def test_a_closed_tab_and_a_restart_show_the_same_case_again(folder: Path):
+    first = queue(folder)
+    shown = await first.next("shop", "groundedness", "ana")
+    again = await first.next("shop", "groundedness", "ana")
+    first.close()
+    later = await queue(folder).next("shop", "groundedness", "ana")
+    assert shown is not None
+    assert shown == again == later
+
+
+async def test_two_machines_with_the_same_results_draw_the_same(tmp_path: Path):
+    results = [judged(n, value=2.0 if n % 5 == 0 else 4.0) for n in range(100)]
+    drawn = []
+    for name, order in (("one", results), ("two", results[::-1])):
+        (tmp_path / name).mkdir()
+        await filled(tmp_path / name, order)
+        review = queue(tmp_path / name)
+        for _ in range(12):
+            case = await review.next("shop", "groundedness", "ana")
+            assert case is not None
+            await review.record(case.result_id, "ana", GOOD)
+        drawn.append([(one.result_id, one.probability) for one in review.labels.find()])
+    assert drawn[0] == drawn[1]
+
+
+async def test_two_reviewers_at_the_same_time_have_different_cases(folder: Path):
+    review = queue(folder)
+    ana, ben = [await review.next("shop", "groundedness", one) for one in ("ana", "ben")]
+    assert ana is not None
+    assert ben is not None
+    assert ana.result_id != ben.result_id
+
+
+async def test_a_case_that_a_reviewer_left_open_goes_to_another_after_ten_minutes(folder: Path):
+    clock = ManualClock(NOW)
+    review = queue(folder, clock)
+    ana = await review.next("shop", "groundedness", "ana")
+    clock.advance(601.0)
+    ben = await review.next("shop", "groundedness", "ben")
+    assert ana is not None
+    assert ben is not None
+    assert ana.result_id == ben.result_id
+
+
+async def test_some_cases_come_to_a_second_reviewer_who_does_not_see_the_first_label(folder: Path):
+    review = queue(folder)
+    first = await review.next("shop", "groundedness", "ana")
+    assert first is not None
+    await review.record(first.result_id, "ana", GOOD)
+    second = await review.next("shop", "groundedness", "ben")
+    assert second is not None
+    assert second.result_id == first.result_id
+    assert list(second.others) == []
+    after = await review.record(second.result_id, "ben", DEFECT)
+    assert after is not None
+    assert [one.reviewer for one in after.others] == ["ana"]
+    assert (await review.status("shop", "groundedness")).disagreements == 1
+    (both,) = await review.disagreements("shop", "groundedness")
+    assert {one.reviewer: one.verdict for one in both} == {"ana": GOOD, "ben": DEFECT}
+    cara = await review.next("shop", "groundedness", "cara", ReviewOrder.DISAGREED)
+    assert cara is not None
+    assert cara.result_id == first.result_id
+
+
+async def test_a_label_can_be_changed_and_withdrawn(folder: Path):
+    seen: list[str] = []
+    review = queue(folder, changed=seen.append)
+    case = await review.next("shop", "groundedness", "ana")
+    assert case is not None
+    await review.record(case.result_id, "ana", GOOD)
+    await review.record(case.result_id, "ana", DEFECT)
+    assert [one.verdict for one in review.labels.of_result(case.result_id)] == [DEFECT]
+    assert await review.withdraw(case.result_id, "ana")
+    assert not await review.withdraw(case.result_id, "ana")
+    assert review.labels.find() == []
+    assert seen == ["groundedness"] * 3
+
+
+async def test_what_a_reviewer_picks_does_not_measure_until_it_is_drawn(folder: Path):
+    review = queue(folder)
+    for _ in range(4):
+        case = await review.next("shop", "groundedness", "ana", ReviewOrder.NEWEST)
+        assert case is not None
+        await review.record(case.result_id, "ana", GOOD)
+    assert {one.draw for one in review.labels.find()} == {LabelDraw.PICKED}
+    assert (await review.status("shop", "groundedness")).labels == 0
+    picked = {one.result_id for one in review.labels.find() if is_test(one.request_id)}
+    for _ in range(40):
+        case = await review.next("shop", "groundedness", "ben")
+        if case is None:
+            break
+        await review.record(case.result_id, "ben", GOOD)
+    measuring = {one.result_id for one in review.labels.find(reviewer="ana") if one.draw.measures}
+    assert measuring <= picked
+
+
+async def test_doubtful_verdicts_come_on_request(tmp_path: Path):
+    doubtful = Score(4.0, "Nothing of this is in the sources.", contradicts=True)
+    await filled(tmp_path, [*(judged(n) for n in range(50)), judged(77, outcome=doubtful)])
+    review = queue(tmp_path)
+    case = await review.next("shop", "groundedness", "ana", ReviewOrder.DOUBTFUL)
+    assert case is not None
+    assert case.request_id == f"{77:032x}"
+    await review.record(case.result_id, "ana", DEFECT)
+    assert await review.next("shop", "groundedness", "ana", ReviewOrder.DOUBTFUL) is None
+
+
+async def test_the_status_has_the_rate_and_what_forty_more_labels_buy(folder: Path):
+    review = queue(folder)
+    assert (await review.status("shop", "groundedness")).outlook is None
+    for _ in range(30):
+        case = await review.next("shop", "groundedness", "ana")
+        assert case is not None
+        after = await review.record(case.result_id, "ana", GOOD)
+        assert after is not None
+        assert after.judged is not None
+        if after.judged.defect:
+            await review.record(case.result_id, "ana", DEFECT)
+    status = await review.status("shop", "groundedness")
+    assert (status.labels, status.others) == (30, 0)
+    found = status.outlook
+    assert found is not None
+    assert found.raw == pytest.approx(0.2)
+    assert found.corrected.rate == pytest.approx(0.2)
+    assert found.corrected.lower < 0.2 < found.corrected.upper
+    assert 0 < found.half_width_after < found.half_width
+
+
+async def test_a_label_that_nobody_can_tell_measures_nothing(folder: Path):
+    review = queue(folder)
+    case = await review.next("shop", "groundedness", "ana")
+    assert case is not None
+    await review.record(case.result_id, "ana", CANNOT_TELL)
+    status = await review.status("shop", "groundedness")
+    assert (status.labels, status.others) == (0, 1)
+
+
+async def test_results_of_other_versions_apps_and_traffic_are_not_drawn(tmp_path: Path):
+    others = [
+        judged(1, version="v0"),
+        judged(2, app="docs"),
+        judged(3, evaluator="relevance"),
+        judged(4, scope=RateScope.NON_PRODUCTION),
+    ]
+    await filled(tmp_path, others)
+    assert await queue(tmp_path).next("shop", "groundedness", "ana") is None
+    with pytest.raises(InvalidData, match="none of groundedness"):
+        await queue(tmp_path).next("shop", "relevance", "ana")
+
+
+async def test_a_case_forgotten_since_it_was_shown_gets_no_label(folder: Path):
+    review = queue(folder)
+    case = await review.next("shop", "groundedness", "ana")
+    assert case is not None
+    history.erase(folder / "history.db", {case.request_id}, dry_run=False)
+    assert await review.record(case.result_id, "ana", GOOD) is None
+    assert review.labels.find() == []
+
+
+async def test_a_case_marked_to_be_forgotten_gets_no_label(folder: Path):
+    review = queue(folder)
+    case = await review.next("shop", "groundedness", "ana")
+    assert case is not None
+    erasure.add(folder, [erasure.Mark(NOW, trace=case.request_id)], since=0.0)
+    review = queue(folder)  # it has read the marks; a running one reads them within a second
+    assert await review.record(case.result_id, "ana", GOOD) is None
+
+
+async def test_a_level_that_the_evaluator_lacks_is_refused(folder: Path):
+    review = queue(folder)
+    case = await review.next("shop", "groundedness", "ana")
+    assert case is not None
+    with pytest.raises(InvalidData, match="none of poor, fair, good"):
+        await review.record(case.result_id, "ana", GOOD, level="excellent")
+
+
+async def test_without_texts_a_case_says_so(tmp_path: Path):
+    await filled(tmp_path, [judged(n) for n in range(50)], texts="none")
+    case = await queue(tmp_path).next("shop", "groundedness", "ana")
+    assert case is not None
+    assert (case.texts_kept, case.answer, case.stretches) == (False, "", [])
+
+
+async def test_hostile_and_huge_texts_are_shortened_and_kept_apart(tmp_path: Path):
+    one = judged(1)
+    huge = "<script>\u202e\x1b[31m" * 100_000
+    await filled(tmp_path, [judged(n) for n in range(2, 40)])
+    await filled(tmp_path, [replace(one, case=replace(one.case, response=huge))])
+    review = queue(tmp_path)
+    case = await review.case(one.id, "ana")
+    assert case is not None
+    assert case.cut
+    assert len(case.answer) == 200_000
+
+
+async def test_without_a_history_there_is_nothing_to_review(tmp_path: Path):
+    review = queue(tmp_path)
+    assert await review.next("shop", "groundedness", "ana") is None
+    assert await review.case("none", "ana") is None
+    assert (await review.status("shop", "groundedness")).waiting == 0
+
+
+async def test_draws_end_with_their_results_and_comments_with_the_texts(folder: Path):
+    clock = ManualClock(NOW)
+    review = queue(folder, clock, texts_retention=3600.0)
+    case = await review.next("shop", "groundedness", "ana")
+    assert case is not None
+    await review.record(case.result_id, "ana", GOOD, comment="as quoted")
+    clock.advance(8 * 86400.0)
+    review.tidy()
+    assert [one.comment for one in review.labels.find()] == [""]
+    assert review.labels.draw_of(case.result_id) is None
