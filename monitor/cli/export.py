@@ -13,6 +13,7 @@ from monitor.cli import _options
 from monitor.cli.console.output import report, writing
 from monitor.clock import SystemClock
 from monitor.operations.export import MAX_RESULTS, SHAPES, Export, ExportFilter, collect
+from monitor.operations.labels import Half, LabelFilter, agreed_labels, halved, stored_labels
 from monitor.quantities import parse_duration
 from monitor.storage.history.rows import dump
 
@@ -39,6 +40,13 @@ def export(
     since: Annotated[str, typer.Option("--since", metavar="DURATION", help="Look-back window.")] = "7d",
     app: Annotated[str | None, typer.Option("--app", help="Export only this service.")] = None,
     evaluator: Annotated[str | None, typer.Option("--evaluator", help="Export only results of this evaluator.")] = None,
+    labelled: Annotated[
+        bool, typer.Option("--labelled", help="Export the answers that people labelled, with their labels.")
+    ] = False,
+    half: Annotated[
+        Half | None,
+        typer.Option("--half", help="With --labelled: the half that measures judges, or that may be shown to them."),
+    ] = None,
     shape: Annotated[ShapeName, typer.Option("--shape", help="Use the field names of this tool.")] = ShapeName.CASE,
     redaction: Annotated[
         bool, typer.Option("--redaction/--no-redaction", help="Mask personal data and secrets.")
@@ -50,18 +58,24 @@ def export(
 
     Fill in `defect` with true or false, and pass the file to `rag-monitor calibrate`. Requires `storage.texts: all`. To
     find out what a judge misses, label a --sample of all answers: labels of defects alone cannot show it. With
-    --defects the sample is drawn from the defects. Exit status 1: there is nothing to export.
+    --defects the sample is drawn from the defects. --labelled --half test writes the test set of an offline run: the
+    same answers every time, without those on which people disagree. Exit status 1: there is nothing to export.
     """
     if every and defects:
         raise typer.BadParameter("cannot be used with --defects", param_hint="--all")
+    if half is not None and not labelled:
+        raise typer.BadParameter("needs --labelled", param_hint="--half")
+    settings = configuration.load(config)
+    labels = stored_labels(settings, LabelFilter(app=app, evaluator=evaluator)) if labelled else []
     wanted = ExportFilter(
-        defects_only=defects or not (every or sample),
+        defects_only=defects or not (every or sample or labelled),
         sample=sample,
         since=SystemClock().now() - _options.read("--since", parse_duration, since),
         app=app,
         evaluator=evaluator,
+        labels=agreed_labels(halved(labels, half)) if labelled else None,
     )
-    found = collect(configuration.load(config).storage, wanted, redact=redaction)
+    found = collect(settings.storage, wanted, redact=redaction)
     _write("".join(dump(SHAPES[shape.value](row)).decode() + "\n" for row in found.rows), output)
     report(_summary(found))
     if not found.rows:

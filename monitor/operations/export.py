@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -34,6 +34,8 @@ class ExportFilter:
     """Which results to export: `since` in wall-clock seconds, None for any app or evaluator.
 
     `defects_only` leaves out good answers. `sample` is how many rows to draw by a hash of their ids; None: all.
+    `labels`: what people said, by the id of the result; with it only results on which people agree are exported, each
+    with its label, and none is left out as a repeat.
     """
 
     defects_only: bool = True
@@ -41,6 +43,7 @@ class ExportFilter:
     since: float = 0.0
     app: str | None = None
     evaluator: str | None = None
+    labels: Mapping[str, bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,27 +86,57 @@ def collect(storage: StorageSettings, wanted: ExportFilter, *, redact: bool = Tr
     results = [
         row for row in found if row["scope"] != RateScope.NON_PRODUCTION and row["traffic"] == Traffic.PRODUCTION
     ]
+    if wanted.labels is not None:
+        results = [row for row in results if row["id"] in wanted.labels]
     complete = [row for row in (_with_texts(row, history) for row in results) if "response" in row]
     if results and not complete:
         raise ConfigError(
             "storage.texts: must be `all` for an export; these results were stored without texts. The setting applies"
             " to results from now on"
         )
-    chosen = list(_once(complete))
+    chosen = list(_once(complete)) if wanted.labels is None else [(row, 1) for row in complete]
     if wanted.sample is not None:
         chosen = sorted(chosen, key=lambda one: _draw(one[0]["id"]))[: wanted.sample]
-    masks = _Masks() if redact else None
-    rows = [_row(row, seen, masks) for row, seen in chosen]
-    if rows:
-        requests = sorted({row["request_id"] for row in rows})
-        audit.record(storage.path, Event.TEXTS_EXPORTED, by="export", redacted=redact, requests=requests)
+    labels = wanted.labels or {}
+    rows, masked = _exported(history, storage, [(row, seen, labels.get(row["id"])) for row, seen in chosen], redact)
     return Export(
         rows,
         results=len(results),
         without_texts=len(results) - len(complete),
-        masked=masks.number if masks else 0,
+        masked=masked,
         truncated=len(found) == MAX_RESULTS,
     )
+
+
+def collect_results(storage: StorageSettings, ids: Collection[str], *, redact: bool = True) -> list[dict[str, Any]]:
+    """Collect the cases of some results, as `collect` does, without those whose texts are not kept.
+
+    Raises `MonitorError` where the history cannot be read.
+    """
+    history = HistoryReader(storage.path / files.HISTORY)
+    complete = [row for row in (_with_texts(row, history) for row in history.by_ids(ids)) if "response" in row]
+    return _exported(history, storage, [(row, 1, None) for row in complete], redact)[0]
+
+
+def _exported(
+    history: HistoryReader,
+    storage: StorageSettings,
+    chosen: Sequence[tuple[dict[str, Any], int, bool | None]],
+    redact: bool,
+) -> tuple[list[dict[str, Any]], int]:
+    """Return the rows of results, each with how often it was seen and its label, and how many pieces were masked."""
+    short = {row["id"] for row, _, _ in chosen if "retrieved_context" not in row}  # as a search returns long ones
+    whole = {row["id"]: row for row in history.by_ids(short)}
+    masks = _Masks() if redact else None
+    rows = [
+        _row(whole.get(row["id"], row), seen, masks) | {"defect": label}
+        for row, seen, label in chosen
+        if row["id"] not in short or "retrieved_context" in whole.get(row["id"], {})
+    ]
+    if rows:
+        requests = sorted({row["request_id"] for row in rows})
+        audit.record(storage.path, Event.TEXTS_EXPORTED, by="export", redacted=redact, requests=requests)
+    return rows, masks.number if masks else 0
 
 
 def _with_texts(row: dict[str, Any], history: HistoryReader) -> dict[str, Any]:

@@ -85,6 +85,8 @@ class MinuteSums(NamedTuple):
         return Sums(self.judged, 0, self.weight, 0.0, 0.0, self.weight_squares, *products)
 
 
+_IDS_AT_ONCE = 500
+
 Ends = tuple[float, float]
 """Two points of a scale."""
 
@@ -227,6 +229,15 @@ class HistoryReader:
     def search(self, wanted: Search) -> list[dict[str, Any]]:
         """Return the results of a search, in its order; long ones without context and history."""
         return _whole(self._file.query(*wanted.sql()))
+
+    def by_ids(self, ids: Collection[str]) -> list[dict[str, Any]]:
+        """Return the results with these ids, whole, in no order."""
+        names, found = list(ids), list[dict[str, Any]]()
+        for first in range(0, len(names), _IDS_AT_ONCE):
+            part = names[first : first + _IDS_AT_ONCE]
+            sql = f"SELECT body FROM results WHERE id IN ({marks(part)})"  # noqa: S608 - question marks
+            found += _whole(self._file.query(sql, part))
+        return found
 
     def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
         """Return all results of one request, oldest first; only the first that has them holds the long texts.

@@ -1,0 +1,154 @@
+"""`rag-monitor labels`: what people said of answers, from and to files and the servers on which people label."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import typer
+
+from monitor import config as configuration
+from monitor.cli import _options
+from monitor.cli.console.output import align, clean, echo_json, echo_lines, exit_status_1, report, writing
+from monitor.clock import SystemClock
+from monitor.config import Config
+from monitor.errors import ConfigError
+from monitor.model.label import LabelVerdict
+from monitor.operations import labels as operation
+from monitor.operations.labels import LabelFilter, LabelImport
+from monitor.operations.labels.reading import VerdictWords, read_labels
+from monitor.operations.labels.server import Sent
+from monitor.operations.labels.writing import LabelFormat
+from monitor.quantities import parse_duration
+from monitor.storage.labels import LabelCount
+
+Server = Literal["langfuse", "phoenix", "mlflow"]
+_PROBLEMS_SHOWN: Final = 20
+
+
+def labels(
+    *,
+    read: Annotated[Path | None, typer.Option("--import", metavar="FILE", help="Read labels from this file.")] = None,
+    write: Annotated[Path | None, typer.Option("--export", metavar="FILE", help="Write the labels to a file.")] = None,
+    pull: Annotated[Server | None, typer.Option("--pull", help="Read what people said on this server.")] = None,
+    push: Annotated[Server | None, typer.Option("--push", help="Write the labels to this server.")] = None,
+    form: Annotated[
+        LabelFormat, typer.Option("--format", help="The format to write. Reading needs no format.")
+    ] = LabelFormat.JSONL,
+    app: Annotated[str | None, typer.Option("--app", help="Only this service.")] = None,
+    evaluator: Annotated[str | None, typer.Option("--evaluator", "-e", help="Only this evaluator.")] = None,
+    since: Annotated[
+        str, typer.Option("--since", metavar="DURATION", help="With --pull: answers judged in this period.")
+    ] = "30d",
+    reviewer: Annotated[str, typer.Option("--reviewer", help="Who labelled, where the file does not say.")] = "",
+    good: Annotated[list[str] | None, typer.Option("--good", help="An answer of the tool that means good.")] = None,
+    defect: Annotated[
+        list[str] | None, typer.Option("--defect", help="An answer of the tool that means defect.")
+    ] = None,
+    below: Annotated[
+        float | None, typer.Option("--defect-below", help="Numbers below this mean defect, others good.")
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="What the server calls the label. Default: the evaluator.")] = "",
+    queue: Annotated[str, typer.Option("--queue", help="Id of an annotation queue of Langfuse.")] = "",
+    project: Annotated[str, typer.Option("--project", help="Project of Phoenix.")] = "default",
+    redaction: Annotated[
+        bool, typer.Option("--redaction/--no-redaction", help="Mask personal data and secrets in exported texts.")
+    ] = True,
+    config: _options.ConfigPath = None,
+    as_json: _options.Json = False,
+) -> None:
+    """Count the labels that people gave, import them, or export them.
+
+    --import reads JSON Lines, CSV, and the JSON of Argilla and Label Studio. --pull and --push use the address and key
+    of the configured sink `langfuse`, `phoenix` or `mlflow`. --push langfuse --queue puts the judged answers into an
+    annotation queue. Importing a file twice changes nothing. Exit status 1: something could not be read or sent.
+    """
+    chosen = [one for one in (read, write, pull, push) if one is not None]
+    if len(chosen) > 1:
+        raise typer.BadParameter("choose one of --import, --export, --pull and --push")
+    if queue and "langfuse" not in (pull, push):
+        raise typer.BadParameter("needs --pull langfuse or --push langfuse", param_hint="--queue")
+    settings = configuration.load(config)
+    window = _options.read("--since", parse_duration, since)
+    recent = LabelFilter(app=app, evaluator=evaluator, since=SystemClock().now() - window)
+    every = LabelFilter(app=app, evaluator=evaluator)
+    words = VerdictWords(good=tuple(good or ()), defect=tuple(defect or ()), below=below)
+    with exit_status_1():
+        if read is not None:
+            file = read_labels(_content(read), words, name=read.name)
+            _imported(operation.import_labels(settings, file, every, reviewer=reviewer), as_json=as_json)
+        elif write is not None:
+            _write(settings, write, form, every, redact=redaction)
+        elif pull is not None:
+            server = operation.open_server(settings, pull, name=name, queue=queue, project=project)
+            _imported(operation.pull_labels(settings, server, recent, words), as_json=as_json)
+        elif push is not None:
+            server = operation.open_server(settings, push, name=name, queue=queue, project=project)
+            _sent(operation.push_labels(settings, server, recent if queue else every), push)
+        else:
+            counts = operation.label_counts(settings)
+            if as_json:
+                echo_json([one._asdict() for one in counts])
+            else:
+                echo_lines(_table(counts))
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"--import: cannot read {path}: {error.strerror}") from None
+
+
+def _write(settings: Config, path: Path, form: LabelFormat, wanted: LabelFilter, *, redact: bool) -> None:
+    text, number = operation.export_labels(settings, form, wanted, redact=redact)
+    with writing("--export", path):
+        path.touch(mode=0o600)
+        path.write_text(text, encoding="utf-8")
+    report(f"{number} labels written to {path}")
+
+
+def _imported(found: LabelImport, *, as_json: bool) -> None:
+    if as_json:
+        echo_json(asdict(found))
+    else:
+        notes = [f"{found.read} labels read", f"{found.new} new", f"{found.changed} changed"]
+        notes.append(f"{found.unchanged} known already")
+        notes += [f"{found.unlabelled} without a label yet"] if found.unlabelled else []
+        notes += [f"{found.forgotten} of requests that were erased"] if found.forgotten else []
+        echo_lines(["; ".join(notes)])
+    _problems(found.problems)
+
+
+def _sent(sent: Sent, server: str) -> None:
+    notes = [f"{sent.labels} labels sent to {server}"] if not sent.queued else [f"{sent.queued} answers queued"]
+    notes += [f"{sent.without_trace} have no trace there"] if sent.without_trace else []
+    echo_lines(["; ".join(notes)])
+    _problems(sent.problems)
+
+
+def _problems(problems: Sequence[str]) -> None:
+    for problem in problems[:_PROBLEMS_SHOWN]:
+        report(clean(problem))
+    if len(problems) > _PROBLEMS_SHOWN:
+        report(f"... and {len(problems) - _PROBLEMS_SHOWN} more")
+    if problems:
+        raise typer.Exit(1)
+
+
+def _table(counts: Sequence[LabelCount]) -> Iterator[str]:
+    if not counts:
+        yield "No labels yet."
+        return
+    sums: Counter[tuple[str, str, str, LabelVerdict]] = Counter()
+    for one in counts:
+        sums[one.app, one.evaluator, one.version, one.verdict] += one.labels
+    rows = [["app", "evaluator", "version", *(one.value.replace("_", " ") for one in LabelVerdict)]]
+    rows += [
+        [*map(clean, subject), *(str(sums[(*subject, one)]) for one in LabelVerdict)]
+        for subject in sorted({key[:3] for key in sums})
+    ]
+    yield from align(rows)
