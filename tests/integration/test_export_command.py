@@ -12,6 +12,7 @@ import yaml
 from typer.testing import Result
 
 from monitor.storage.history.reader import HistoryReader
+from monitor.storage.labels import LabelReader
 from tests.support.command import command, read_rows, write_rows
 from tests.support.monitor import MonitorProcess
 from tests.support.service import BAD, CONTEXT, GOOD
@@ -143,3 +144,57 @@ def test_without_a_history_the_folder_is_named(tmp_path: Path) -> None:
     ended = command("export", "-c", tmp_path / "config.yaml")
     assert ended.exit_code == 2
     assert "storage.path" in ended.stderr
+
+
+def labels(monitor: MonitorProcess, *arguments: object) -> Result:
+    return command("labels", "-c", monitor.folder / "config.yaml", *arguments)
+
+
+def test_labels_come_in_from_a_file_once_and_go_out_as_the_test_set_with_their_cases(
+    monitor: MonitorProcess, tmp_path: Path
+) -> None:
+    path, backup = tmp_path / "labels.jsonl", tmp_path / "labels.csv"
+    rows = exported(monitor, "--all")
+    for row in rows:
+        row["defect"] = row["verdict"] == "defect"
+    rows[0]["comment"] = "=cmd|' /C calc'!A0\x1b[2J"
+    write_rows(path, [*rows, {"id": "0" * 32, "defect": True}])
+    ended = labels(monitor, "--import", path)
+    assert ended.exit_code == 1
+    assert "line 20: names no reviewer: set --reviewer\n... and 20 more" in ended.output
+    ended = labels(monitor, "--import", path, "--reviewer", "ana")
+    assert ended.exit_code == 1
+    assert "40 labels read; 39 new; 0 changed; 0 known already" in ended.output
+    assert f"line 40: no result in the history for '{'0' * 32}'" in ended.output
+    assert "39 known already" in labels(monitor, "--import", path, "--reviewer", "ana").output
+
+    assert "39 labels written" in labels(monitor, "--export", backup, "--format", "csv").output
+    assert backup.stat().st_mode & 0o777 == 0o600
+    assert MAIL not in backup.read_text()
+    assert "0 new; 0 changed; 39 known already" in labels(monitor, "--import", backup).output
+
+    disagrees = {"id": rows[1]["id"], "human_label": "good" if rows[1]["defect"] else "defect", "reviewer": "bo"}
+    write_rows(path, [disagrees])
+    assert labels(monitor, "--import", path).exit_code == 0
+    agreed = exported(monitor, "--labelled")
+    assert len(agreed) == 38
+    assert all(one["defect"] == (one["verdict"] == "defect") for one in agreed)
+    halves = [exported(monitor, "--labelled", "--half", half) for half in ("test", "examples")]
+    assert sorted(one["id"] for half in halves for one in half) == sorted(one["id"] for one in agreed)
+    assert all(halves)
+    assert halves[0] == exported(monitor, "--labelled", "--half", "test")
+
+    shown = labels(monitor).output.split()
+    assert shown[-3:] == ["30", "10", "0"] or shown[-3:] == ["31", "9", "0"]
+
+
+def test_a_label_of_a_request_that_was_erased_is_not_kept(monitor: MonitorProcess, tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    row = exported(monitor, "--all")[-1]
+    state = monitor.folder / "state"
+    assert command("forget", "--trace", row["request_id"], "-c", monitor.folder / "config.yaml").exit_code == 0
+    fields = {"app": row["app"], "version": row["version"], "evaluator": EVALUATOR, "weight": 1, "judged_defect": False}
+    write_rows(path, [{"id": row["id"], "request_id": row["request_id"], "human_label": "good", **fields}])
+    ended = labels(monitor, "--import", path, "--reviewer", "ana")
+    assert "0 new; 0 changed; 0 known already; 1 of requests that were erased" in ended.output
+    assert row["request_id"] not in {one.request_id for one in LabelReader(state / "labels.db").find()}

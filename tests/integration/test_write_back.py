@@ -16,11 +16,14 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from monitor.clock import SystemClock
 from monitor.errors import InvalidData
+from monitor.model.label import LabelDraw, LabelVerdict
 from monitor.model.outcome import EvaluationResult, Unscored, UnscoredReason
 from monitor.sinks.mlflow import Mlflow
 from monitor.sinks.phoenix import Phoenix
 from monitor.stages import Sink
+from monitor.storage.labels import LabelReader, LabelStore
 from tests.backends import servers
+from tests.support.command import command
 from tests.support.monitor import MonitorProcess
 from tests.support.results import judged
 from tests.support.runtime import runtime
@@ -64,6 +67,24 @@ def judged_trace(
     return trace
 
 
+def pulled(folder: Path, server: str, reviewer: str, comment: str) -> None:
+    """What a person said there is a label here."""
+    ended = command("labels", "--pull", server, "-c", folder / "config.yaml")
+    assert "1 labels read; 1 new" in ended.output
+    (label,) = LabelReader(folder / "state" / "labels.db").find()
+    assert (label.reviewer, label.verdict, label.comment) == (reviewer, LabelVerdict.GOOD, comment)
+
+
+def pushed(folder: Path, server: str) -> None:
+    """A label that was given here stands there."""
+    state = folder / "state"
+    (label,) = LabelReader(state / "labels.db").find(reviewer="ana")
+    store = LabelStore(state / "labels.db", SystemClock())
+    store.put(replace(label, reviewer="bo", verdict=LabelVerdict.DEFECT, draw=LabelDraw.PICKED))
+    store.close()
+    assert f"1 labels sent to {server}" in command("labels", "--push", server, "-c", folder / "config.yaml").output
+
+
 def deliver(sink: Sink, *results: EvaluationResult) -> None:
     async def run() -> None:
         async with sink.open(runtime(SystemClock())) as deliver_one:
@@ -95,6 +116,15 @@ def test_a_verdict_is_an_annotation_on_the_span_in_phoenix(phoenix: str, tmp_pat
         assert 0 <= found["result"]["score"] < 0.5
         assert found["result"]["explanation"]
         assert found["metadata"]["defect"] is True
+
+        said = {"label": "good", "explanation": "I checked"}
+        human = {"span_id": found["span_id"], "name": EVALUATOR, "annotator_kind": "HUMAN", "identifier": "ana"}
+        client.post("/v1/span_annotations?sync=true", json={"data": [human | {"result": said}]}).raise_for_status()
+        pulled(tmp_path, "phoenix", "ana", "I checked")
+        pushed(tmp_path, "phoenix")
+        ours = [one for one in annotations() if one["identifier"] == "rag-monitor:bo"]
+        assert [(one["annotator_kind"], one["result"]["label"]) for one in ours] == [("HUMAN", "defect")]
+        assert "1 known already" in command("labels", "--pull", "phoenix", "-c", tmp_path / "config.yaml").output
 
 
 def test_a_repeat_changes_nothing_in_phoenix_and_an_unknown_span_is_a_failure(phoenix: str) -> None:
@@ -133,6 +163,32 @@ def test_a_verdict_is_an_assessment_of_the_trace_in_mlflow(mlflow: str, tmp_path
     assert 0 <= found["feedback"]["value"] < 0.5
     assert found["rationale"]
     assert found["metadata"]["rag_monitor.defect"] == "True"
+
+    human = {
+        "assessment_name": EVALUATOR,
+        "trace_id": f"tr-{trace}",
+        "source": {"source_type": "HUMAN", "source_id": "ana"},
+        "create_time": "2026-11-22T10:00:00Z",
+        "last_update_time": "2026-11-22T10:00:00Z",
+        "feedback": {"value": True},
+        "rationale": "I checked",
+    }
+    added = httpx.post(
+        f"{mlflow}/api/3.0/mlflow/traces/tr-{trace}/assessments",
+        json={"assessment": human},
+        trust_env=False,
+        timeout=60,
+    )
+    added.raise_for_status()
+    pulled(tmp_path, "mlflow", "ana", "I checked")
+    for _ in range(2):  # a repeat replaces
+        pushed(tmp_path, "mlflow")
+    found = [
+        one
+        for one in asked(trace).json()["trace"]["trace_info"]["assessments"]
+        if one["source"] == {"source_type": "HUMAN", "source_id": "bo"}
+    ]
+    assert [one["feedback"] for one in found] == [{"value": "defect"}]
 
 
 def test_a_repeat_adds_nothing_in_mlflow_and_an_unknown_trace_is_a_failure(mlflow: str) -> None:
