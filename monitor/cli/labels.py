@@ -20,7 +20,7 @@ from monitor.model.label import LabelVerdict
 from monitor.operations import labels as operation
 from monitor.operations.labels import LabelFilter, LabelImport
 from monitor.operations.labels.reading import VerdictWords, read_labels
-from monitor.operations.labels.server import Sent
+from monitor.operations.labels.server import SentLabels
 from monitor.operations.labels.writing import LabelFormat
 from monitor.quantities import parse_duration
 from monitor.storage.labels import LabelCount
@@ -123,7 +123,7 @@ def _imported(found: LabelImport, *, as_json: bool) -> None:
     _problems(found.problems)
 
 
-def _sent(sent: Sent, server: str) -> None:
+def _sent(sent: SentLabels, server: str) -> None:
     notes = [f"{sent.labels} labels sent to {server}"] if not sent.queued else [f"{sent.queued} answers queued"]
     notes += [f"{sent.without_trace} have no trace there"] if sent.without_trace else []
     echo_lines(["; ".join(notes)])

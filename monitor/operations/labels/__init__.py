@@ -23,7 +23,7 @@ from monitor.operations.labels.langfuse import LangfuseLabels
 from monitor.operations.labels.mlflow import MlflowLabels
 from monitor.operations.labels.phoenix import PhoenixLabels
 from monitor.operations.labels.reading import LabelFile, ReadLabel, VerdictWords
-from monitor.operations.labels.server import LabelServer, ResultRef, Sent
+from monitor.operations.labels.server import LabelServer, ResultRef, SentLabels
 from monitor.operations.labels.writing import LabelFormat, write_labels
 from monitor.sinks.langfuse import LangfuseSink
 from monitor.sinks.mlflow import Mlflow
@@ -81,7 +81,7 @@ def import_labels(
     read, `ConfigError` where there are none.
     """
     now = (clock or SystemClock()).now()
-    results = _Results(_results(config, wanted)) if file.labels else _Results(())
+    results = _JudgedAnswers(_results(config, wanted)) if file.labels else _JudgedAnswers(())
     history = HistoryReader(config.storage.path / files.HISTORY)
     problems, counts = list(file.problems), defaultdict[str, int](int)
     store = LabelStore(config.storage.path / files.LABELS, clock or SystemClock())
@@ -162,7 +162,7 @@ def pull_labels(
     return import_labels(config, found, wanted, clock=clock)
 
 
-def push_labels(config: Config, server: LabelServer, wanted: LabelFilter) -> Sent:
+def push_labels(config: Config, server: LabelServer, wanted: LabelFilter) -> SentLabels:
     """Write the labels that are kept here to a server; raises `MonitorError`. Labels that came from it are left out."""
     labels = [one for one in stored_labels(config, wanted) if one.draw is not LabelDraw.IMPORTED]
     refs = {row["id"]: _ref(row) for row in _results(config, replace(wanted, since=0.0))}
@@ -192,7 +192,7 @@ def _ref(row: Mapping[str, Any]) -> ResultRef:
     return ResultRef(row["id"], row["request_id"], row["trace_id"], row["span_id"], row["evaluator"])
 
 
-class _Results:
+class _JudgedAnswers:
     """The results of the history, by what a label may call them."""
 
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -227,7 +227,7 @@ class _Results:
         return None
 
 
-def _label(one: ReadLabel, results: _Results, reviewer: str, now: float) -> Label:
+def _label(one: ReadLabel, results: _JudgedAnswers, reviewer: str, now: float) -> Label:
     who = one.reviewer or reviewer
     if not who:
         raise InvalidData("names no reviewer: set --reviewer")

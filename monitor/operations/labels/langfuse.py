@@ -19,7 +19,7 @@ from monitor.operations.labels.server import (
     Annotations,
     LabelServer,
     ResultRef,
-    Sent,
+    SentLabels,
     a_string,
     an_object,
     objects,
@@ -63,9 +63,9 @@ class LangfuseLabels(LabelServer):
             )
         return read.file()
 
-    def push(self, labels: Sequence[Label], results: Mapping[str, ResultRef]) -> Sent:
+    def push(self, labels: Sequence[Label], results: Mapping[str, ResultRef]) -> SentLabels:
         """Write each label as a score with the name `NAME.human`; with a queue, add all results to it instead."""
-        sent = Sent()
+        sent = SentLabels()
         if self._queue:
             for one in results.values():
                 if not one.trace_id:

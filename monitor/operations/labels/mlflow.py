@@ -17,7 +17,7 @@ from monitor.operations.labels.server import (
     Annotations,
     LabelServer,
     ResultRef,
-    Sent,
+    SentLabels,
     a_string,
     an_object,
     objects,
@@ -61,9 +61,9 @@ class MlflowLabels(LabelServer):
                 )
         return read.file()
 
-    def push(self, labels: Sequence[Label], results: Mapping[str, ResultRef]) -> Sent:
+    def push(self, labels: Sequence[Label], results: Mapping[str, ResultRef]) -> SentLabels:
         """See `LabelServer`."""
-        sent = Sent()
+        sent = SentLabels()
         for label in labels:
             ref = results.get(label.result_id)
             trace = _mlflow_trace(ref) if ref is not None else ""

@@ -19,7 +19,7 @@ from monitor.operations.labels.server import (
     Annotations,
     LabelServer,
     ResultRef,
-    Sent,
+    SentLabels,
     a_string,
     an_object,
     objects,
@@ -78,9 +78,9 @@ class PhoenixLabels(LabelServer):
             if not cursor:
                 return
 
-    def push(self, labels: Sequence[Label], results: Mapping[str, ResultRef]) -> Sent:
+    def push(self, labels: Sequence[Label], results: Mapping[str, ResultRef]) -> SentLabels:
         """See `LabelServer`."""
-        sent, data = Sent(), []
+        sent, data = SentLabels(), []
         for label in labels:
             ref = results.get(label.result_id)
             if ref is None or not ref.span_id:

@@ -44,7 +44,7 @@ class ResultRef:
 
 
 @dataclass(slots=True)
-class Sent:
+class SentLabels:
     """What was sent: `labels` and `queued` cases, how many had no place there, and lines about those refused."""
 
     labels: int = 0
@@ -82,7 +82,7 @@ class LabelServer(AbstractContextManager["LabelServer"]):
         """Read what people said of these results."""
 
     @abstractmethod
-    def push(self, labels: Sequence[Label], results: Mapping[str, ResultRef]) -> Sent:
+    def push(self, labels: Sequence[Label], results: Mapping[str, ResultRef]) -> SentLabels:
         """Write labels on the traces of their results, which are given by id. A repeat replaces them."""
 
     def annotation(self, evaluator: str) -> str:
