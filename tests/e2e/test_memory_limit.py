@@ -7,8 +7,9 @@ from pathlib import Path
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.support.llm import LLMServer, bomb, status
+from tests.support.llm import LLMServer, bomb, redirect, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
+from tests.support.otlp import length_delimited
 from tests.support.service import RagService
 from tests.support.tools import wait_until
 
@@ -54,9 +55,21 @@ def test_resources_of_open_traces_are_counted_and_bounded(tmp_path: Path) -> Non
         assert_balanced(monitor.samples())
 
 
-def test_a_judges_reply_that_inflates_to_hundreds_of_megabytes_is_not_read(tmp_path: Path) -> None:
+def test_millions_of_attributes_of_a_resource_are_refused_before_they_are_decoded(tmp_path: Path) -> None:
+    resource = length_delimited(1, b"\x0a\x00" * 9_500_000)  # 19 kB on the wire
+    span = length_delimited(1, bytes(15) + b"\x01") + length_delimited(2, bytes(7) + b"\x01")
+    body = length_delimited(1, resource + length_delimited(2, length_delimited(2, span)))
+    with MonitorProcess(tmp_path) as monitor:
+        before = monitor.resident("VmHWM")
+        assert monitor.post(gzip.compress(body, 1), gzipped=True) == 400
+        assert monitor.resident("VmHWM") - before < 10 * len(body)  # decoded they take thirty times as much
+        assert monitor.post(export(1, 1_000), gzipped=True) == 200
+
+
+def test_a_judge_that_redirects_or_inflates_gets_nowhere_and_an_empty_answer_is_not_shown_to_it(tmp_path: Path) -> None:
     with LLMServer() as llm:
-        llm.always(status(500))
+        elsewhere = f"{llm.url}/elsewhere"
+        llm.always(lambda asked: verdict(score=5) if "elsewhere" in asked.path else redirect(elsewhere))
         judge = {"model": "anthropic/scripted", "api_key": "none", "api_base": llm.url, "max_attempts": 1}
         with MonitorProcess(tmp_path, {"judge": judge, "evaluators": [{"type": "relevance"}], "alerts": []}) as monitor:
             service = RagService.over_http(monitor.http)
@@ -67,9 +80,16 @@ def test_a_judges_reply_that_inflates_to_hundreds_of_megabytes_is_not_read(tmp_p
                 wait_until(lambda: monitor.total("ragmonitor_unscored_total") == number, 60, "the outcome")
 
             unscored_after_asking(1)  # its libraries are loaded now
+            assert [one.path for one in llm.requests if "elsewhere" in one.path] == []
             before = monitor.resident("VmHWM")
             llm.always(bomb(300 * MIB))
             unscored_after_asking(2)
             assert monitor.total("ragmonitor_unscored_total", reason="provider_error") == 2
             assert monitor.resident("VmHWM") - before < 64 * MIB
+            calls = len(llm.requests)
+            for empty in ("<think></think>", "N/A", "So\u00adlution"):
+                service.ask("Can I get my money back?", empty)
+            service.flush()
+            wait_until(lambda: monitor.total("ragmonitor_evaluations_total", defect="true") == 3, 60, "three scores")
+            assert len(llm.requests) == calls
             service.close()

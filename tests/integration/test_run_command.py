@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -116,3 +117,29 @@ def test_d13_a_start_with_a_wrong_line_prints_no_key(tmp_path):
     assert process.returncode == 2
     assert "line 3" in errors
     assert "Zq81" not in output + errors
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"judge": {"model": "openai/m", "api_base": "http://[::169.254.169.254]/v1"}},
+        {"judge": {"model": "openai/m", "api_base": "http://169.254.43518/v1"}},
+        {"notify": [{"type": "webhook", "url": "http://100.100.100.200/hook"}]},
+        {"notify": [{"type": "alertmanager", "url": "http://[64:ff9b::a9fe:a9fe]:9093"}]},
+    ],
+    ids=["judge", "a short form", "webhook", "alertmanager"],
+)
+def test_d11_a_start_that_would_send_to_a_metadata_service_is_refused(tmp_path, given):
+    assert re.search("metadata|link-local", refused(tmp_path, **given))
+
+
+def test_d20_a_file_that_stands_for_too_much_is_one_line_and_no_traceback(tmp_path):
+    path = tmp_path / "config.yaml"
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    path.write_text("\n".join(lines))
+    with start("run", "-c", path) as process:
+        _, errors = process.communicate(timeout=300)
+    assert process.returncode == 2
+    assert "more than 100,000 values" in errors
+    assert "Traceback" not in errors

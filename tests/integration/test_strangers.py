@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import grpc
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.support.monitor import MonitorProcess
 from tests.support.otlp import as_otlp_json, span_request
@@ -88,6 +89,29 @@ def test_d12_the_name_of_a_proxy_and_the_origin_of_a_page_may_be_allowed(tmp_pat
         assert ask(running.http, "/v1/traces", Host="otel.example.com")[0] == 200
         assert ask(running.http, "/v1/traces", **{**page, "Host": "evil.example"})[0] == 403
         assert ask(running.metrics_port, "/metrics", method="GET", Host="metrics.example.com")[0] == 200
+
+
+def test_d6_hostile_names_of_services_cost_a_bounded_number_of_labels_and_break_no_scrape(monitor):
+    ends = ("", '"} 1', "\n# EOF", "\u202e\x00", "\\", "x" * 10_000)
+    rows = [
+        {
+            "request_id": f"r{number}",
+            "app": f"app {number}{ends[number % len(ends)]}",
+            "question": "What?",
+            "answer": "So.",
+        }
+        for number in range(300)
+    ]
+    known = monitor.total("ragmonitor_requests_total", outcome="evaluated")
+    assert ask(monitor.http, "/v1/cases", body=json.dumps(rows).encode())[0] == 200
+    wait_until(
+        lambda: monitor.total("ragmonitor_requests_total", outcome="evaluated") >= known + 300, 60, "all evaluations"
+    )
+    text = monitor.get("/metrics", accept="application/openmetrics-text; version=1.0.0")
+    samples = [one for family in text_string_to_metric_families(text) for one in family.samples]
+    apps = {one.labels["app"] for one in samples if "app" in one.labels}
+    assert "__other__" in apps
+    assert len(apps) <= 201
 
 
 @pytest.fixture(scope="module")
