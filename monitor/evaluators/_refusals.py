@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Literal, NamedTuple
 
 from monitor.evaluators._fold import fold
@@ -291,7 +291,7 @@ def clauses_of(response: str) -> Iterator[Clause]:
         text = response
     start = 0
     borders = (border.end() for border in _border.finditer(text))
-    for count, end in enumerate((*islice(borders, _CLAUSES), len(text))):
+    for count, end in enumerate(chain(islice(borders, _CLAUSES), (len(text),))):
         raw = text[start:end]
         first = start + len(raw) - len(raw.lstrip())
         last = start + len(raw.rstrip())

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
 from typing import ClassVar, NamedTuple
 
-from monitor.evaluators._text import Word, common_subsequence, keys_of_document, sentences_of_keys, windows, words
+from monitor.evaluators._text import Word, common_subsequence, keys_of_document, windows, words
 from monitor.model.case import Case, Document
 from monitor.model.outcome import DefectRule, Evidence, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs
@@ -71,16 +71,20 @@ class OverlapGroundedness(Evaluator):
         if in_another_language(case.response, [document.content for document in case.retrieved_context]):
             return Skipped(SkippedReason.LANGUAGE_MISMATCH)
         context = [keys_of_document(text) for text in _read(case.retrieved_context)]
-        measured = _measure(content, list(chain.from_iterable(context)))
-        used = used_sources(case.request.query, content, context)
+        said = {word.key for word in content}
+        shared = [[list(filter(said.__contains__, keys)) for keys in document] for document in context]
+        question = words(case.request.query[:_QUESTION_CHARACTERS])
+        measured = _measure(content, chain.from_iterable(shared))
         value = measured.value()
         absent = _stretches(found, measured.known)
         evidence = tuple(Evidence(case.response[start:end], "absent", start, end) for start, end in absent)
         explanation = measured.sentence(len(evidence))
         if len(case.response) > RESPONSE_CHARACTERS:
             explanation += f" Read: {RESPONSE_CHARACTERS} of {len(case.response)} characters."
-        asked = {word.key for word in words(case.request.query[:_QUESTION_CHARACTERS]) if word.content}
-        measures = measured.measures() | _shape(found, content, measured.known, asked, context)
+        measures = measured.measures() | _shape(
+            found, content, measured.known, question, documents=context, shared=shared
+        )
+        used = _used_sources({word.key for word in question}, content, shared)
         return Score(value, explanation, self.scale.level(value), evidence, measures, used_sources=used)
 
 
@@ -126,16 +130,15 @@ class _Measured(NamedTuple):
         return f"{said}; {'1 unsupported passage' if stretches == 1 else many}."
 
 
-def _measure(content: Sequence[Word], context: Sequence[Sequence[str]]) -> _Measured:
+def _measure(content: Sequence[Word], context: Iterable[list[str]]) -> _Measured:
+    """Count what the context supports; `context` has by sentence those keys that content words of the response have."""
     keys = [word.key for word in content]
-    asked = set(keys)
     # A word in very many sentences says little about any one of them. Without a bound, the cost would grow with the
     # product of both texts.
     at_most = max(8, _COVERAGE_STEPS // len(content))
     postings: dict[str, list[int]] = {}
     in_order: list[str] = []
-    for number, sentence in enumerate(context):
-        held = list(filter(asked.__contains__, sentence))
+    for number, held in enumerate(context):
         in_order += held
         for key in held:
             places = postings.get(key)
@@ -161,7 +164,7 @@ def _measure(content: Sequence[Word], context: Sequence[Sequence[str]]) -> _Meas
     )
 
 
-def used_sources(question: str, content: Sequence[Word], sources: Sequence[Sequence[Sequence[str]]]) -> str:
+def _used_sources(asked: set[str], content: Sequence[Word], sources: Sequence[Sequence[Sequence[str]]]) -> str:
     """Return a digit for each source: 1 where the response uses it.
 
     It does if it says at least two things that the question does not and the source does, where a thing is two content
@@ -169,11 +172,10 @@ def used_sources(question: str, content: Sequence[Word], sources: Sequence[Seque
     one thing to say, one is enough. A free paraphrase is not noticed.
 
     Args:
-        question: the first 8,192 characters are read.
+        asked: the keys of the question.
         content: the content words of the response.
-        sources: the keys of each source, by sentence.
+        sources: the keys of each source, by sentence, that content words of the response have.
     """
-    asked = {key for sentence in sentences_of_keys(question[:_QUESTION_CHARACTERS]) for key in sentence}
     new = {word.key for word in content} - asked
     if not new:
         return ""
@@ -205,14 +207,16 @@ def _shape(
     found: Sequence[Word],
     content: Sequence[Word],
     known: frozenset[str],
-    asked: set[str],
+    question: Sequence[Word],
+    *,
     documents: Sequence[Sequence[Sequence[str]]],
+    shared: Sequence[Sequence[Sequence[str]]],
 ) -> dict[str, float]:
     """Return what is learned from besides the counts: how the response is made of the context and of the question.
 
     `found` are all words of the response and `content` those with content, `known` the keys of the latter that the
-    context has, `asked` the keys of the question's content words. `documents` are the keys of the context by document
-    and sentence.
+    context has. `documents` are the keys of the context by document and sentence, `shared` those among them that
+    content words of the response have.
 
     - `trigrams_absent`: the share of three consecutive words of a sentence that no sentence of the context has so.
     - `drift`: the share absent of the last third of the content words, minus that of the first third.
@@ -229,11 +233,11 @@ def _shape(
     for keys in chain.from_iterable(documents):
         new.difference_update(zip(keys, keys[1:], keys[2:], strict=False))
     often = Counter(word.key for word in content)
-    wanted, seen, most = asked | often.keys(), set[str](), 0
-    for document in documents:
-        held = wanted.intersection(chain.from_iterable(document))
-        seen |= held
-        most = max(most, sum(often[key] for key in held))
+    most = max((sum(map(often.__getitem__, set(chain.from_iterable(one)))) for one in shared), default=0)
+    asked = {word.key for word in question if word.content}
+    absent_asked = asked - known
+    for keys in chain.from_iterable(documents):
+        absent_asked.difference_update(keys)
     third = len(content) // 3
     absent = [word.key not in known for word in content]
     return {
@@ -241,7 +245,7 @@ def _shape(
         "drift": (sum(absent[-third:]) - sum(absent[:third])) / third if third else 0.0,
         "doc_share": 1 - most / len(content),
         "type_token": len(often) / len(content),
-        "question_absent": len(asked - seen) / len(asked) if asked else 0.0,
+        "question_absent": len(absent_asked) / len(asked) if asked else 0.0,
     }
 
 
