@@ -9,9 +9,10 @@ p. 558).
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -118,9 +119,16 @@ def _shrunk(defects: int, labels: int, towards: float) -> float:
 def draw(
     results: Sequence[JudgedResult], drawn: Collection[str], truths: Mapping[str, bool], number: int
 ) -> Drawn | None:
-    """Draw one more result; None while all that can be drawn are.
+    """Draw one more result; None while all that can be drawn are. See `draws`."""
+    return next(draws(results, drawn, truths, number), None)
 
-    The same arguments, with `results` in any order, give the same draw. A verdict of which a stratum is used up waits
+
+def draws(
+    results: Sequence[JudgedResult], drawn: Collection[str], truths: Mapping[str, bool], number: int
+) -> Iterator[Drawn]:
+    """Draw further results one by one, by what is known now.
+
+    The same arguments, with `results` in any order, give the same draws. A verdict of which a stratum is used up waits
     for further results: to go on with the others would misrepresent it.
 
     Args:
@@ -130,23 +138,27 @@ def draw(
         number: how many were drawn before.
     """
     divided = strata(results)
-    left = [[one for one in part.results if one.key not in drawn] for part in divided]
+    left = [{one.key: one for one in part.results if one.key not in drawn} for part in divided]
     shares = allocation(divided, truths)
-    closed = {part.defect for part, rest in zip(divided, left, strict=True) if not rest}
-    waiting = [at for at, part in enumerate(divided) if part.defect not in closed]
-    if not waiting:
-        return None
     whole = math.fsum(part.weight for part in divided)
-    uniform = number % UNIFORM_EVERY == UNIFORM_EVERY - 1
-    if uniform:
-        every = ((at, one) for at in waiting for one in left[at])
-        at, chosen = min(every, key=lambda one: _race(one[1], "all"))
-    else:
-        at = _stratum(waiting, shares, number)
-        chosen = min(left[at], key=lambda one: _race(one, "stratum"))
-    chance = _mixed(shares[at] / divided[at].weight, 1 / whole) * chosen.weight
-    kind = LabelDraw.UNIFORM if uniform else LabelDraw.STRATIFIED
-    return Drawn(chosen.key, kind, min(max(chance, 1e-12), 1.0))
+    in_stratum = [sorted(rest.values(), key=lambda one: _race(one, "stratum")) for rest in left]
+    every = ((at, one) for at, rest in enumerate(left) for one in rest.values())
+    of_all = sorted(every, key=lambda one: _race(one[1], "all"))
+    for place in itertools.count(number):
+        closed = {part.defect for part, rest in zip(divided, left, strict=True) if not rest}
+        waiting = [at for at, part in enumerate(divided) if part.defect not in closed]
+        if not waiting:
+            return
+        uniform = place % UNIFORM_EVERY == UNIFORM_EVERY - 1
+        if uniform:
+            at, chosen = next((at, one) for at, one in of_all if at in waiting and one.key in left[at])
+        else:
+            at = _stratum(waiting, shares, place)
+            chosen = next(one for one in in_stratum[at] if one.key in left[at])
+        del left[at][chosen.key]
+        chance = _mixed(shares[at] / divided[at].weight, 1 / whole) * chosen.weight
+        kind = LabelDraw.UNIFORM if uniform else LabelDraw.STRATIFIED
+        yield Drawn(chosen.key, kind, min(max(chance, 1e-12), 1.0))
 
 
 def _stratum(waiting: Sequence[int], shares: Sequence[float], number: int) -> int:

@@ -1,0 +1,226 @@
+"""What labels of people buy: how often limits hold, how wide they are, and whether the queue keeps its promise.
+
+    python -m benchmarks.review
+
+Each line is simulated: a judge of the given quality looks at 2,000 answers of a day, the queue of the product draws
+results for review, people label them without error, and the product's own functions estimate. `uniform` draws every
+result with the same chance, as an audit does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from statistics import fmean
+
+from benchmarks.intervals import exact as binomial
+from monitor.statistics.correction import LabelledResult
+from monitor.statistics.rates import Estimate, Sums
+from monitor.statistics.review import (
+    VerdictShares,
+    agreement,
+    combine,
+    corrected,
+    outlook,
+    sensitivity,
+    shares,
+    specificity,
+)
+from monitor.statistics.review_draws import JudgedResult, draws, verdict_shares
+
+ANSWERS = 2_000
+NUMBERS = (40, 80, 200, 400)
+SIMULATED = (80, 200)
+MORE = 40
+_AT_ONCE = 10
+"""Labels after which the queue looks at what people have said: here a few at once, in the product each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """How often the judge finds a defect, and how often it calls a good answer good."""
+
+    sensitivity: float
+    specificity: float
+
+
+JUDGES = (Judge(0.7, 0.9), Judge(0.7, 0.99), Judge(0.95, 0.9), Judge(0.95, 0.99))
+RATES = (0.05, 0.1)
+
+
+def day(rng: random.Random, rate: float, judge: Judge) -> tuple[list[JudgedResult], dict[str, bool]]:
+    """Judged answers, and which of them are defects. A wrong verdict is more often one next to the threshold."""
+    results, truths = [], {}
+    for _ in range(ANSWERS):
+        truth = rng.random() < rate
+        right = rng.random() < (judge.sensitivity if truth else judge.specificity)
+        verdict = truth == right
+        near = rng.random() < (0.3 if right else 0.6)
+        score = (2.0 if near else 1.0) if verdict else (3.0 if near else rng.choice([4.0, 5.0]))
+        key = f"{rng.getrandbits(64):016x}"
+        results.append(JudgedResult(key, verdict, score, 1.0))
+        truths[key] = truth
+    return results, truths
+
+
+def reviewed(
+    results: Sequence[JudgedResult], truths: Mapping[str, bool], number: int, *, rng: random.Random | None = None
+) -> list[LabelledResult]:
+    """Label `number` results as the queue draws them; with `rng` drawn uniformly instead."""
+    by_key = {one.key: one for one in results}
+    if rng is not None:
+        drawn = rng.sample(list(results), number)
+        return [LabelledResult(one.weight * len(results) / number, one.defect, truths[one.key]) for one in drawn]
+    found: list[LabelledResult] = []
+    known: dict[str, bool] = {}
+    while len(known) < number:
+        wanted = min(_AT_ONCE, number - len(known))
+        more = list(islice(draws(results, known, known, len(known)), wanted))
+        if not more:
+            break
+        for drawn_one in more:
+            one, truth = by_key[drawn_one.key], truths[drawn_one.key]
+            known[one.key] = truth
+            found.append(LabelledResult(one.weight / drawn_one.probability, one.defect, truth))
+    return found
+
+
+@dataclass(slots=True)
+class Line:
+    """What came of many days: whether each of several limits held, and how wide the rate's were."""
+
+    held: dict[str, list[bool]] = field(default_factory=dict)
+    widths: list[float] = field(default_factory=list)
+    promised: list[float] = field(default_factory=list)
+    came: list[float] = field(default_factory=list)
+
+    def note(self, name: str, *, held: bool) -> None:
+        """Note whether limits held."""
+        self.held.setdefault(name, []).append(held)
+
+    def share(self, name: str) -> float:
+        """How often they did; 1 where there never were any."""
+        return fmean(self.held.get(name, [True]))
+
+
+def simulate(rate: float, judge: Judge, number: int, days: int, *, uniform: bool = False) -> Line:
+    """Review `number` results of each of so many days."""
+    line = Line()
+    for n in range(days):
+        rng = random.Random(f"{rate} {judge} {n}")
+        results, truths = day(rng, rate, judge)
+        judged = Sums.total(Sums.of(one.weight, defect=one.defect) for one in results)
+        labels = reviewed(results, truths, number + MORE, rng=rng if uniform else None)
+        if uniform:
+            rng.shuffle(labels)
+        before = labels[:number]
+        now, known = corrected(judged, before), shares(judged, before)
+        if now is None or known is None:
+            continue
+        line.note("rate", held=now.lower <= rate <= now.upper)
+        line.widths.append((now.upper - now.lower) / 2)
+        for name, found, true in (
+            ("sensitivity", sensitivity(known), judge.sensitivity),
+            ("specificity", specificity(known), judge.specificity),
+        ):
+            if found is not None:
+                line.note(name, held=found.lower <= true <= found.upper)
+        alike = agreement([(one.verdict, one.truth, one.weight) for one in before])
+        if alike is not None:
+            line.note("kappa", held=alike.lower <= kappa_of(rate, judge) <= alike.upper)
+        later = corrected(judged, labels)
+        drawn = verdict_shares(results, {}) if not uniform else {True: judged.defects / judged.judged}
+        expected = outlook(judged, before, drawn or {}, more=MORE)
+        if later is not None and expected is not None:
+            line.promised.append(expected.half_width_after)
+            line.came.append((later.upper - later.lower) / 2)
+    return line
+
+
+def exact(rate: float, judge: Judge, number: int) -> tuple[float, float]:
+    """How often the limits of the rate hold, and half their width: over all that `number` labels may say.
+
+    With the best shares of draws, and the judge's own rate known.
+    """
+    said = rate * judge.sensitivity + (1 - rate) * (1 - judge.specificity)
+    of_defects, of_good = rate * judge.sensitivity / said, rate * (1 - judge.sensitivity) / (1 - said)
+    sizes = [said * math.sqrt(of_defects * (1 - of_defects)), (1 - said) * math.sqrt(of_good * (1 - of_good))]
+    bad = max(round(number * (0.8 * sizes[0] / sum(sizes) + 0.2 * said)), 1)
+    judged = Estimate(said, said, said, ANSWERS, round(ANSWERS * said))
+    held = width = 0.0
+    for found, chance in _shares(True, bad, of_defects):
+        for missed, other in _shares(False, number - bad, of_good):
+            now = combine(VerdictShares(judged, found, missed))
+            assert now is not None
+            held += chance * other * (now.lower <= rate <= now.upper)
+            width += chance * other * (now.upper - now.lower) / 2
+    return held, width
+
+
+def _shares(verdict: bool, labels: int, rate: float) -> list[tuple[Estimate, float]]:
+    """What labels of one verdict may say, and how likely it is."""
+    found = []
+    for defects, chance in enumerate(binomial(rate, labels)):
+        if chance > 1e-9:
+            said = [LabelledResult(1.0, verdict, n < defects) for n in range(labels)]
+            known = shares(Sums.counted(2, 1), said)
+            one = known and (known.of_defects if verdict else known.of_good)
+            assert one
+            found.append((one, chance))
+    return found
+
+
+def kappa_of(rate: float, judge: Judge) -> float:
+    """Cohen's kappa of all answers."""
+    both, missed = rate * judge.sensitivity, rate * (1 - judge.sensitivity)
+    alarmed = (1 - rate) * (1 - judge.specificity)
+    said = both + alarmed
+    chance = rate * said + (1 - rate) * (1 - said)
+    return (1 - missed - alarmed - chance) / (1 - chance)
+
+
+def exact_table() -> Iterator[str]:
+    """How often the limits of the rate hold: exactly."""
+    yield "| defects | judge | labels | held | plus or minus |"
+    yield "| ---: | ---: | ---: | ---: | ---: |"
+    for rate in RATES:
+        for judge in JUDGES:
+            for number in NUMBERS:
+                held, width = exact(rate, judge, number)
+                quality = f"{judge.sensitivity:g} / {judge.specificity:g}"
+                yield f"| {rate:.0%} | {quality} | {number} | {held:.3f} | {100 * width:.2f} |"
+
+
+def simulated_table(days: int) -> Iterator[str]:
+    """The same in the life of a queue, for other limits as well, and whether its promise is kept."""
+    heads = ("defects", "judge", "labels", "rate held", "queue: plus or minus", "uniform: plus or minus")
+    heads += ("sensitivity held", "specificity held", "kappa held", f"promised with {MORE} more", "came")
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{' ---: |' * len(heads)}"
+    for rate in RATES:
+        for judge in JUDGES:
+            for number in SIMULATED:
+                queue = simulate(rate, judge, number, days)
+                plain = simulate(rate, judge, number, days, uniform=True)
+                held = [f"{queue.share(name):.3f}" for name in ("rate", "sensitivity", "specificity", "kappa")]
+                widths = [f"{100 * fmean(one):.2f}" for one in (queue.widths, plain.widths)]
+                kept = [f"{100 * fmean(one):.2f}" for one in (queue.promised, queue.came)]
+                first = (f"{rate:.0%}", f"{judge.sensitivity:g} / {judge.specificity:g}", str(number))
+                yield f"| {' | '.join((*first, held[0], *widths, *held[1:], *kept))} |"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--days", type=int, default=200, help="simulated days of each line")
+    for line in itertools.chain(exact_table(), [""], simulated_table(parser.parse_args().days)):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
