@@ -13,8 +13,8 @@ from monitor.alerts.notify.text import plain
 from monitor.config import Config
 from monitor.config.digest import DueTimes
 from monitor.errors import MonitorError
-from monitor.operations.digest import Digest, DigestRequest, as_object, digest_request
-from monitor.operations.digest.process import read_digest
+from monitor.jobs.own_process import in_own_process
+from monitor.operations.digest import Digest, DigestRequest, as_object, build_digest, digest_request
 from monitor.operations.digest.words import sections_of, title_of
 from monitor.stages import Runtime
 from monitor.stages.kept_state import StateValue
@@ -29,6 +29,12 @@ LATE_AT_MOST: Final = 86_400.0
 _STATE: Final = "digest"
 _OUTCOMES: Final = ("sent", "failed", "missed")
 _LONGEST_NAME: Final = 60
+_LONGEST_READING: Final = 300.0  # seconds
+
+
+async def read_digest(request: DigestRequest) -> Digest:
+    """Read a digest beside the monitor. Raises `MonitorError`."""
+    return await in_own_process(build_digest, request, name="reading the digest", longest=_LONGEST_READING)
 
 
 class _Place(NamedTuple):

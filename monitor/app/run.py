@@ -33,11 +33,10 @@ from monitor.jobs import calibration
 from monitor.jobs.canary import load as load_canary
 from monitor.jobs.canary.run import Canary
 from monitor.jobs.diagnosis import DiagnosisRequest
-from monitor.jobs.diagnosis.process import Diagnoser
 from monitor.jobs.diagnosis.words import alert_line
 from monitor.jobs.incidents import IncidentKeeper
 from monitor.jobs.incidents.investigation import Investigation
-from monitor.jobs.knowledge import KnowledgeReports
+from monitor.jobs.reports import HistoryReports
 from monitor.jobs.review import ReviewQueue
 from monitor.jobs.topics import TopicKeeper
 from monitor.jobs.trial.queue import TrialQueue
@@ -91,28 +90,20 @@ async def run(
         for app in sorted(seen):
             made.evaluation.prepare(app)
         replay = await _replayed_results(config, parts, made.evaluation)
-        diagnoser = Diagnoser(config.storage.path / files.HISTORY, config.slices, clock)
-        trials, incidents = _trial_queue(config, parts), _incident_keeper(config, parts, diagnoser)
+        reports = HistoryReports(config.storage.path / files.HISTORY, config.slices, topics, clock)
+        trials, incidents = _trial_queue(config, parts), _incident_keeper(config, parts, reports)
         review = _review_queue(config, parts)
         stack.callback(review.close)
         if config.ui.enabled:
             shown = _page_context(
-                config,
-                parts,
-                made,
-                pipeline,
-                trials=trials,
-                incidents=incidents,
-                diagnoser=diagnoser,
-                topics=topics,
-                review=review,
+                config, parts, made, pipeline, trials=trials, incidents=incidents, reports=reports, review=review
             )
             mount(shown, config.ui)
         running, runtime = parts.running, parts.running.runtime
         runtime.events.info(Event.STARTED, "starting", version=__version__)
         started(running)
         canary, engine = _canary(config, parts), _engine(config, parts, await _open_incidents(config, incidents))
-        diagnosed = DiagnosedAlerts(partial(_diagnose, diagnoser, config), runtime)
+        diagnosed = DiagnosedAlerts(partial(_diagnose, reports, config), runtime)
         watched = partial(run_alerts, engine, config.notify, runtime, diagnosed=diagnosed)
         async with anyio.create_task_group() as beside:
             beside.start_soon(partial(watched, every=alerts_every, show=running.show))
@@ -205,7 +196,7 @@ def _topic_keeper(config: Config, parts: Parts) -> TopicKeeper:
     return TopicKeeper(storage.path / files.HISTORY, runtime.kept, runtime.clock, hashed=hashed)
 
 
-def _incident_keeper(config: Config, parts: Parts, diagnoser: Diagnoser) -> IncidentKeeper:
+def _incident_keeper(config: Config, parts: Parts, reports: HistoryReports) -> IncidentKeeper:
     storage = config.storage
     scales = {one.evaluator.name: one.evaluator.scale for one in config.configured_evaluators}
     history = HistoryReader(storage.path / files.HISTORY)
@@ -213,7 +204,7 @@ def _incident_keeper(config: Config, parts: Parts, diagnoser: Diagnoser) -> Inci
         storage.path,
         Investigation(history, scales, own_rules(config.alerts)),
         parts.running.runtime,
-        diagnose=diagnoser.diagnose,
+        diagnose=reports.diagnose,
         retention=storage.incidents_retention,
         texts_retention=storage.texts_retention,
     )
@@ -243,12 +234,12 @@ def _engine(config: Config, parts: Parts, incidents: IncidentTracker) -> AlertEn
     )
 
 
-async def _diagnose(diagnoser: Diagnoser, config: Config, state: AlertState) -> DiagnosisLine | None:
+async def _diagnose(reports: HistoryReports, config: Config, state: AlertState) -> DiagnosisLine | None:
     """Diagnose the rate of an alert, over the window that fired or for as long as it has, if that is longer."""
     name = state.labels.get("defect_rule", "")
     rule = next((one for one in own_rules(config.alerts).get(state.evaluator, ()) if one.name == name), None)
-    window = max(_LEAST_DIAGNOSED, state.window or 0.0, diagnoser.now() - state.since)
-    found = await diagnoser.diagnose(DiagnosisRequest(state.app, state.evaluator, window, rule=rule))
+    window = max(_LEAST_DIAGNOSED, state.window or 0.0, reports.now() - state.since)
+    found = await reports.diagnose(DiagnosisRequest(state.app, state.evaluator, window, rule=rule))
     text = alert_line(found)
     return DiagnosisLine(text, found.found.bad) if text else None
 
@@ -261,8 +252,7 @@ def _page_context(
     *,
     trials: TrialQueue | None,
     incidents: IncidentKeeper,
-    diagnoser: Diagnoser,
-    topics: TopicKeeper,
+    reports: HistoryReports,
     review: ReviewQueue,
 ) -> PageContext:
     """Everything that the UI shows; without `trials` it offers none."""
@@ -290,9 +280,8 @@ def _page_context(
         retention=config.storage.retention,
         keeps_texts=config.storage.texts == "all",
         incidents=incidents,
-        knowledge=KnowledgeReports(config.storage.path / files.HISTORY, topics, running.runtime.clock),
         trials=trials,
-        diagnose=diagnoser.diagnose,
+        reports=reports,
         review=review,
     )
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
-import anyio.to_thread
 
 from monitor.clock import Clock
 from monitor.errors import MonitorError
+from monitor.jobs.own_process import in_own_process
 from monitor.model.case import Case
 from monitor.stages.kept_state import KeptState
 from monitor.statistics.diagnosis.cases import Factor
@@ -43,6 +43,7 @@ TOPIC: Final = "topic"
 _STATE: Final = "topics"
 _FIRST: Final = 60.0  # seconds after the start, so that a start is quick
 _LONGEST: Final = 64
+_LONGEST_LOOK: Final = 600.0  # seconds
 
 
 class TopicKeeper:
@@ -83,7 +84,9 @@ class TopicKeeper:
     async def renew(self) -> None:
         """Look at the questions now. Where the history cannot be read the topics stay as they are."""
         try:
-            found = await anyio.to_thread.run_sync(renewed_topics, self._history, self._topics, self._clock.now())
+            found = await in_own_process(
+                renewed_topics, self._history, self._topics, self._clock.now(), name="the topics", longest=_LONGEST_LOOK
+            )
         except MonitorError:  # who writes the history reports it
             return
         self._topics = found
@@ -94,7 +97,7 @@ class TopicKeeper:
 def renewed_topics(
     history: Path, kept: Mapping[str, Sequence[QuestionTopic]], now: float
 ) -> dict[str, tuple[QuestionTopic, ...]]:
-    """Return the topics by app after the latest questions. Blocks up to a second for each busy app.
+    """Return the topics by app after the latest questions. Takes up to a second for each busy app.
 
     Raises `MonitorError` where the history cannot be read.
     """

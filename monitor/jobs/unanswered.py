@@ -1,6 +1,6 @@
 """What people ask that the service does not answer: nothing was retrieved, or the answer only refuses. By topic.
 
-unanswered_report(path, UnansweredRequest("shop", 7 * 86_400.0), kept_topics, now).topics
+unanswered_report(path, kept_topics, UnansweredRequest("shop", 7 * 86_400.0), now).topics
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class UnansweredReport:
 
 
 def unanswered_report(
-    history: Path, request: UnansweredRequest, topics: Iterable[QuestionTopic], now: float
+    history: Path, topics: Iterable[QuestionTopic], request: UnansweredRequest, now: float
 ) -> UnansweredReport:
     """Group the unanswered questions of a period by topic. Takes up to some seconds.
 

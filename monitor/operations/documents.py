@@ -71,4 +71,4 @@ def find_unanswered(config: Config, *, app: str, window: float, clock: Clock | N
     """
     topics = read_topics(config.storage.path / files.STATE, app)
     request = UnansweredRequest(app, window)
-    return unanswered_report(config.storage.path / files.HISTORY, request, topics, (clock or SystemClock()).now())
+    return unanswered_report(config.storage.path / files.HISTORY, topics, request, (clock or SystemClock()).now())

@@ -9,9 +9,8 @@ from monitor.alerts.policy import AlertPolicy, own_rules, policy_for
 from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.state import AlertState
 from monitor.jobs.backfill.store import Missed
-from monitor.jobs.diagnosis import DiagnosisRequest, RateDiagnosis
 from monitor.jobs.incidents import IncidentKeeper
-from monitor.jobs.knowledge import KnowledgeReports
+from monitor.jobs.reports import HistoryReports
 from monitor.jobs.review import ReviewQueue
 from monitor.jobs.trial.queue import TrialQueue
 from monitor.model.outcome import DefectRule
@@ -42,9 +41,8 @@ class PageContext:
         explain_evaluator: why an evaluator ran as often as it did since a wall-clock second, for one app or all.
         missed: evaluations that were skipped while a judge was paused, and that no backfill has requested yet.
         retention: how many seconds the history keeps results; `keeps_texts`: with question, context and answer.
-        knowledge: lists of documents and of unanswered questions.
         incidents: the incidents, and what people note on them.
-        diagnose: since when a rate is higher, and what its bad answers have in common; raises `MonitorError`.
+        reports: diagnoses of rates, and lists of documents and of unanswered questions; they raise `MonitorError`.
         review: the queue of answers that people review.
         trials: runs an evaluator on one case; None where trials are switched off.
     """
@@ -66,11 +64,10 @@ class PageContext:
     explain_trace: Callable[[str, str], Awaitable[Explanation]]
     explain_evaluator: Callable[[str, float, str], Awaitable[Explanation]]
     missed: Callable[[], Sequence[Missed]]
-    diagnose: Callable[[DiagnosisRequest], Awaitable[RateDiagnosis]]
     retention: float
     keeps_texts: bool
     incidents: IncidentKeeper
-    knowledge: KnowledgeReports
+    reports: HistoryReports
     trials: TrialQueue | None = None
     review: ReviewQueue | None = None
 

@@ -136,7 +136,7 @@ async def diagnosis(context: PageContext, query: DiagnosisQuery) -> DiagnosisVie
         raise BadQueryError("app and evaluator: both are required")
     rule = next((one for one in context.alert_rules(query.evaluator) if one.name == query.defect_rule), None)
     request = DiagnosisRequest(query.app, query.evaluator, query.window, query.until, rule)
-    return _view(await context.diagnose(request), query)
+    return _view(await context.reports.diagnose(request), query)
 
 
 def _view(one: RateDiagnosis, query: DiagnosisQuery) -> DiagnosisView:

@@ -202,7 +202,7 @@ class DocumentPages:
         }
 
     async def _report(self, asked: ListQuery) -> DocumentsReport:
-        return await self._context.knowledge.documents(DocumentsRequest(asked.app, asked.evaluator, asked.window))
+        return await self._context.reports.documents(DocumentsRequest(asked.app, asked.evaluator, asked.window))
 
     async def _documents_view(self, asked: ListQuery) -> DocumentsView:
         report = await self._report(asked)
@@ -210,7 +210,7 @@ class DocumentPages:
 
     async def _unanswered_view(self, asked: ListQuery, path: str) -> UnansweredView:
         view = unanswered_view(
-            await self._context.knowledge.unanswered(UnansweredRequest(asked.app, asked.window)),
+            await self._context.reports.unanswered(UnansweredRequest(asked.app, asked.window)),
             texts=self._context.keeps_texts,
         )
         shown = [one.request_id for topic in view.topics for one in topic.examples if one.question]

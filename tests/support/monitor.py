@@ -98,13 +98,13 @@ class MonitorProcess:
             return error.code
 
     def children(self) -> list[int]:
-        """The processes that it has started and that have not ended: its workers."""
+        """The processes that it has started and that have not ended: its workers, and none that makes a report."""
         assert self.process is not None
         found: list[int] = []
         for task in Path(f"/proc/{self.process.pid}/task").iterdir():  # each thread has those that it has started
             with suppress(OSError):  # one that has ended
                 found += map(int, (task / "children").read_text().split())
-        return found
+        return [one for one in found if b"own_process" not in _command_of(one)]
 
     def resident(self, key: str = "VmRSS") -> int:
         """Bytes of its resident memory; with `VmHWM` the highest number so far."""
@@ -173,3 +173,9 @@ def assert_balanced(samples: dict[str, list[tuple[dict[str, str], float]]]) -> f
             f"evaluations of {key}: {number} selected, {[part[key] for part in parts]}"
         )
     return sum(received.values())
+
+
+def _command_of(process: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    return b""

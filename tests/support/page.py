@@ -23,10 +23,9 @@ from monitor.alerts.state import AlertState
 from monitor.clock import ManualClock
 from monitor.config import Config
 from monitor.jobs.backfill.store import Missed
-from monitor.jobs.diagnosis.process import Diagnoser
 from monitor.jobs.incidents import IncidentKeeper
 from monitor.jobs.incidents.investigation import Investigation
-from monitor.jobs.knowledge import KnowledgeReports
+from monitor.jobs.reports import HistoryReports
 from monitor.jobs.topics import TopicKeeper
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Cost, DefectRule, EvaluationResult, Evidence, Score
@@ -135,12 +134,13 @@ class Site:
         self.history = HistorySink(path=self.folder / "history.db", texts="all" if self.texts else "explanations")
         self.sliced = Sliced(self.clock)
         self.ruled = RuleWindows(self.policies, self.clock)
-        diagnoser = Diagnoser(self.folder / "history.db", self.slices, self.clock)
+        topics = TopicKeeper(self.folder / "history.db", self.runtime.kept, self.clock)
+        reports = HistoryReports(self.folder / "history.db", self.slices, topics, self.clock)
         self.keeper = IncidentKeeper(
             self.folder,
             Investigation(HistoryReader(self.folder / "history.db"), {}, {}),
             self.runtime,
-            diagnose=diagnoser.diagnose,
+            diagnose=reports.diagnose,
             retention=1e7,
         )
         self.engine = AlertEngine(
@@ -169,15 +169,10 @@ class Site:
             explain_trace=diagnostics.live_trace,
             explain_evaluator=diagnostics.live_evaluator,
             missed=lambda: self.missed,
-            diagnose=diagnoser.diagnose,
             retention=7 * 86400.0,
             keeps_texts=self.texts,
             incidents=self.keeper,
-            knowledge=KnowledgeReports(
-                self.folder / "history.db",
-                TopicKeeper(self.folder / "history.db", self.runtime.kept, self.clock),
-                self.clock,
-            ),
+            reports=reports,
         )
         self.pages = Pages(self.context, self.settings, started_at=NOW - 100)
         mount(self.context, self.settings)

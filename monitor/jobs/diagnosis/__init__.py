@@ -1,6 +1,6 @@
 """Finds what the bad answers of a risen rate have in common, and since when, in the history of a monitor.
 
-found = await Diagnoser(path, slices, clock).diagnose(DiagnosisRequest("shop", "groundedness", 6 * 3600))
+diagnose_history(path, slices, DiagnosisRequest("shop", "groundedness", 6 * 3600), now).found.factors
 """
 
 from __future__ import annotations

@@ -267,7 +267,7 @@ def _unanswered(request: DigestRequest, rates: Sequence[PeriodRate]) -> Iterable
     for app in list(dict.fromkeys(one.app for one in rates))[:APPS_AT_MOST]:
         topics = read_topics(request.folder / files.STATE, app)
         wanted = UnansweredRequest(app, request.until - request.since)
-        found = unanswered_report(request.folder / files.HISTORY, wanted, topics, request.until)
+        found = unanswered_report(request.folder / files.HISTORY, topics, wanted, request.until)
         if found.questions:
             yield found
 

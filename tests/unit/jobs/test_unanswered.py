@@ -74,7 +74,7 @@ async def kept(folder: Path, results: list[EvaluationResult], texts: Any = "all"
 def report(
     folder: Path, topics: tuple[QuestionTopic, ...] = (), window: float = NUMBER // 2 * PERIOD
 ) -> UnansweredReport:
-    return unanswered_report(folder / "history.db", UnansweredRequest("shop", window), topics, NOW)
+    return unanswered_report(folder / "history.db", topics, UnansweredRequest("shop", window), NOW)
 
 
 async def test_what_no_document_answers_is_the_first_topic_with_its_share_and_examples(tmp_path: Path) -> None:

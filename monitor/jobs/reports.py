@@ -1,0 +1,61 @@
+"""What the running monitor reads out of its history for people: diagnoses, documents, unanswered questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from monitor.clock import Clock
+from monitor.jobs.diagnosis import DiagnosisRequest, RateDiagnosis, diagnose_history
+from monitor.jobs.documents import DocumentsReport, DocumentsRequest, documents_report
+from monitor.jobs.own_process import FreshReports
+from monitor.jobs.topics import TopicKeeper
+from monitor.jobs.unanswered import UnansweredReport, UnansweredRequest, unanswered_report
+
+LONGEST: Final = 60.0
+"""Seconds after which a report is given up."""
+
+_DIAGNOSES, _LISTS = 32, 8  # kept
+
+
+class HistoryReports:
+    """Makes each report in a process of its own, and gives it again for a minute. Methods raise `MonitorError`.
+
+    Args:
+        history: its file.
+        slices: the configured ones.
+        topics: the topics of questions.
+        clock: for now.
+    """
+
+    def __init__(self, history: Path, slices: Sequence[str], topics: TopicKeeper, clock: Clock) -> None:
+        self._history = history
+        self._slices = tuple(slices)
+        self._topics = topics
+        self._clock = clock
+        self._diagnoses: FreshReports[DiagnosisRequest, RateDiagnosis] = FreshReports(
+            diagnose_history, name="the diagnosis", clock=clock, longest=LONGEST, kept=_DIAGNOSES
+        )
+        self._documents: FreshReports[DocumentsRequest, DocumentsReport] = FreshReports(
+            documents_report, name="the list of documents", clock=clock, longest=LONGEST, kept=_LISTS
+        )
+        self._unanswered: FreshReports[UnansweredRequest, UnansweredReport] = FreshReports(
+            unanswered_report, name="the list of unanswered questions", clock=clock, longest=LONGEST, kept=_LISTS
+        )
+
+    def now(self) -> float:
+        """Return now, in seconds since 1970."""
+        return self._clock.now()
+
+    async def diagnose(self, request: DiagnosisRequest) -> RateDiagnosis:
+        """Return what the bad answers of a rate have in common, and since when it is higher."""
+        return await self._diagnoses.of(request, self._history, self._slices)
+
+    async def documents(self, request: DocumentsRequest) -> DocumentsReport:
+        """Return the documents of a period."""
+        return await self._documents.of(request, self._history)
+
+    async def unanswered(self, request: UnansweredRequest) -> UnansweredReport:
+        """Return the unanswered questions of a period, by topic."""
+        return await self._unanswered.of(request, self._history, self._topics.of(request.app))
