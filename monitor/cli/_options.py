@@ -33,6 +33,14 @@ def requires(option: str, given: object, other: str, other_given: object) -> Non
 ConfigPath = Annotated[
     Path | None, typer.Option("--config", "-c", metavar="FILE", help="The YAML configuration. Default: all defaults.")
 ]
+Results = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--results",
+        metavar="FILE",
+        help="Read results of the sink jsonl or kafka instead of the history. May be repeated, for replicas.",
+    ),
+]
 MetricsUrl = Annotated[str, typer.Option("--url", metavar="URL", help="The metrics port of the monitor.")]
 Token = Annotated[
     str | None,

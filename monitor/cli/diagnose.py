@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from monitor import config as configuration
 from monitor.cli import _options
-from monitor.cli._options import ConfigPath, Json
-from monitor.cli.console.output import clean, echo_json, echo_lines, exit_status_1
+from monitor.cli._options import ConfigPath, Json, Results
+from monitor.cli.console.output import clean, echo_json, echo_lines, exit_status_1, unread_line
 from monitor.errors import MonitorError
 from monitor.operations.diagnose import (
     ExampleAnswer,
@@ -47,14 +46,7 @@ def diagnose(
         str,
         typer.Option("--since", metavar="DURATION", help="The window of the alert. The search covers twice as much."),
     ] = "6h",
-    results: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--results",
-            metavar="FILE",
-            help="Read results of the sink jsonl or kafka instead of the history. May be repeated, for replicas.",
-        ),
-    ] = None,
+    results: Results = None,
     config: ConfigPath = None,
     as_json: Json = False,
 ) -> None:
@@ -75,10 +67,7 @@ def diagnose(
         if alert:
             found = diagnose_alert(settings, alert)
         elif results:
-            try:
-                found = diagnose_results(results, app=app, evaluator=evaluator, window=window, slices=settings.slices)
-            except OSError as error:
-                raise MonitorError(f"{error.filename}: {error.strerror}") from None
+            found = diagnose_results(results, app=app, evaluator=evaluator, window=window, slices=settings.slices)
         else:
             found = diagnose_rate(settings, app=app, evaluator=evaluator, window=window)
         if not found.answers:
@@ -106,7 +95,7 @@ def lines(one: RateDiagnosis) -> Iterator[str]:
         yield f"At {_time(change.at)} the service or the judge changed: {clean(change.text)}."
     for number, (factor, examples) in enumerate(zip(found.factors, one.examples, strict=True), start=1):
         yield ""
-        yield from _factor_lines(number, factor, examples)
+        yield from _factor_lines(number, factor, examples, one.questions)
     if not found.factors:
         yield ""
         yield f"Nothing stands out. {_visible(found)}"
@@ -116,10 +105,12 @@ def lines(one: RateDiagnosis) -> Iterator[str]:
         yield "That may be the cause, or have come at the same time by chance."
     if one.unread:
         yield ""
-        yield f"{one.unread:,} lines hold no result and were left out."
+        yield unread_line(one.unread)
 
 
-def _factor_lines(number: int, one: FoundFactor, examples: Sequence[ExampleAnswer]) -> Iterator[str]:
+def _factor_lines(
+    number: int, one: FoundFactor, examples: Sequence[ExampleAnswer], questions: Mapping[str, str]
+) -> Iterator[str]:
     name = " and ".join(map(_named, one.parts))
     yield f"{number}. {'More of: ' if one.how == 'more' else ''}{name}"
     frequency = f"{percent(one.part_now)} of the answers have it, {percent(one.part_before)} before"
@@ -136,6 +127,8 @@ def _factor_lines(number: int, one: FoundFactor, examples: Sequence[ExampleAnswe
         yield f"   Most of these bad answers also have: {', '.join(map(_named, one.likewise[:FACTORS_AT_MOST]))}."
     for example in examples:
         yield f"   Example: {clean(example.request_id)}, {_time(example.at)}, score {example.score:.3g}"
+        if question := questions.get(example.request_id):
+            yield f"      {clean(question)}"
 
 
 def _named(factor: Factor) -> str:

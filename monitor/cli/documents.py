@@ -10,8 +10,8 @@ import typer
 
 from monitor import config as configuration
 from monitor.cli import _options
-from monitor.cli._options import ConfigPath, Json
-from monitor.cli.console.output import clean, echo_json, echo_lines, exit_status_1
+from monitor.cli._options import ConfigPath, Json, Results
+from monitor.cli.console.output import clean, echo_json, echo_lines, exit_status_1, report_unread
 from monitor.errors import MonitorError
 from monitor.operations.documents import (
     LEAST_NEVER_USED,
@@ -49,14 +49,15 @@ def documents(
     ] = DocumentOrder.WORST,
     search: Annotated[str, typer.Option("--search", help="Only documents with this in their address.")] = "",
     limit: Annotated[int, typer.Option("--limit", min=1, max=5_000, help="Documents at most.")] = 20,
+    results: Results = None,
     config: ConfigPath = None,
     as_csv_file: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
     as_json: Json = False,
 ) -> None:
     """List the documents that stand behind bad answers, and those that are retrieved and never used.
 
-    Reads the history in the storage folder, also while a monitor writes it. Exit status 1 when there are no scored
-    answers.
+    Reads the history in the storage folder, also while a monitor writes it, or files of results. Exit status 1 when
+    there are no scored answers.
     """
     window = _options.read("--since", parse_duration, since)
     if window <= 0:
@@ -65,9 +66,10 @@ def documents(
         raise typer.BadParameter("choose one of --csv and --json", param_hint="--csv")
     settings = configuration.load(config)
     with exit_status_1():
-        found = find_documents(settings, app=app, evaluator=evaluator, window=window)
+        found = find_documents(settings, app=app, evaluator=evaluator, window=window, results=results or ())
         if not found.answers:
             raise MonitorError(f"{app}: no answers with a score of {evaluator}")
+    report_unread(found.unread)
     shown = in_order(found_in(found.documents, search), order.value)[:limit]
     if as_json:
         echo_json(list(as_objects(found, shown)))

@@ -9,8 +9,8 @@ import typer
 
 from monitor import config as configuration
 from monitor.cli import _options
-from monitor.cli._options import ConfigPath, Json
-from monitor.cli.console.output import clean, echo_json, echo_lines, exit_status_1
+from monitor.cli._options import ConfigPath, Json, Results
+from monitor.cli.console.output import clean, echo_json, echo_lines, exit_status_1, report_unread
 from monitor.errors import MonitorError
 from monitor.operations.documents import (
     UnansweredReport,
@@ -31,21 +31,24 @@ def unanswered(
     since: Annotated[
         str, typer.Option("--since", metavar="DURATION", help="The period. It is compared with the one before.")
     ] = "7d",
+    results: Results = None,
     config: ConfigPath = None,
     as_json: Json = False,
 ) -> None:
     """List what people ask that the service does not answer, by topic: nothing was retrieved, or the answer refuses.
 
-    Reads the history in the storage folder, also while a monitor writes it. Exit status 1 when there are no questions.
+    Reads the history in the storage folder, also while a monitor writes it, or files of results. Exit status 1 when
+    there are no questions.
     """
     window = _options.read("--since", parse_duration, since)
     if window <= 0:
         raise typer.BadParameter("must be more than 0", param_hint="--since")
     settings = configuration.load(config)
     with exit_status_1():
-        found = find_unanswered(settings, app=app, window=window)
+        found = find_unanswered(settings, app=app, window=window, results=results or ())
         if not found.questions:
             raise MonitorError(f"{app}: no questions that retrieval_empty or refusal_pattern looked at")
+    report_unread(found.unread)
     if as_json:
         echo_json(dict(as_object(found)))
     else:

@@ -1,6 +1,6 @@
 """Which documents stand behind bad answers, and which are retrieved and never used: from the history of a monitor.
 
-documents_report(path, DocumentsRequest("shop", "groundedness", 7 * 86_400.0), now).documents
+documents_report(AnswerReader(path), DocumentsRequest("shop", "groundedness", 7 * 86_400.0), now).documents
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from monitor.statistics.diagnosis.cases import Factor, JudgedCase, WeighedCase, sums_of
 from monitor.statistics.group_rates import LEAST_CASES, ComparedGroup, compare_groups, corrected_z, group_sums
 from monitor.statistics.rates import Estimate, Sums, difference, estimate
-from monitor.storage.history.reader import HistoryReader, JudgedAnswer
+from monitor.storage.history.answers import Answers, JudgedAnswer
 
 ANSWERS_AT_MOST: Final = 10_000
 """The most answers that are read of a period: the newest."""
@@ -82,7 +81,8 @@ class DocumentsReport:
 
     `since` is when the first answer that was read was given, later than the period's start where there are more than
     `ANSWERS_AT_MOST` (`cut`). `without`: answers for which no document was retrieved. `left_out`: documents beyond
-    `DOCUMENTS_AT_MOST`. `compared`: how many documents were compared with the rest.
+    `DOCUMENTS_AT_MOST`. `compared`: how many documents were compared with the rest. `unread`: lines of files that hold
+    no result.
     """
 
     app: str
@@ -97,22 +97,23 @@ class DocumentsReport:
     compared: int
     left_out: int
     documents: tuple[DocumentUse, ...]
+    unread: int = 0
 
 
-def documents_report(history: Path, request: DocumentsRequest, now: float) -> DocumentsReport:
+def documents_report(stored: Answers, request: DocumentsRequest, now: float) -> DocumentsReport:
     """Compare the documents of a period with each other and with the period before. Takes up to some seconds.
 
     Args:
-        history: its file, also while a monitor writes it.
+        stored: where the answers are.
         request: what to look at.
         now: the end of the period, in seconds since 1970.
 
-    Raises `MonitorError` where the history cannot be read.
+    Raises as `stored` does.
     """
-    reader, (app, evaluator, window) = HistoryReader(history), request
+    app, evaluator, window = request
     begin = now - window
-    answers = _weighed(reader.judged_answers(app, evaluator, begin, now + 1, ANSWERS_AT_MOST))
-    before = _weighed(reader.judged_answers(app, evaluator, begin - window, begin, ANSWERS_AT_MOST))
+    answers = _weighed(stored.judged_answers(app, evaluator, begin, now + 1, ANSWERS_AT_MOST))
+    before = _weighed(stored.judged_answers(app, evaluator, begin - window, begin, ANSWERS_AT_MOST))
     compared = compare_groups(_cases(answers))
     past = {factor.value: sums for factor, sums in group_sums(_cases(before)).items()}
     most = sorted(compared.groups, key=lambda one: (-one.sums.judged, one.factor.value))[:DOCUMENTS_AT_MOST]

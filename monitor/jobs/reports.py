@@ -12,6 +12,8 @@ from monitor.jobs.documents import DocumentsReport, DocumentsRequest, documents_
 from monitor.jobs.own_process import FreshReports
 from monitor.jobs.topics import TopicKeeper
 from monitor.jobs.unanswered import UnansweredReport, UnansweredRequest, unanswered_report
+from monitor.statistics.topics import QuestionTopic
+from monitor.storage.history.answers import AnswerReader
 
 LONGEST: Final = 60.0
 """Seconds after which a report is given up."""
@@ -38,10 +40,10 @@ class HistoryReports:
             diagnose_history, name="the diagnosis", clock=clock, longest=LONGEST, kept=_DIAGNOSES
         )
         self._documents: FreshReports[DocumentsRequest, DocumentsReport] = FreshReports(
-            documents_report, name="the list of documents", clock=clock, longest=LONGEST, kept=_LISTS
+            _documents, name="the list of documents", clock=clock, longest=LONGEST, kept=_LISTS
         )
         self._unanswered: FreshReports[UnansweredRequest, UnansweredReport] = FreshReports(
-            unanswered_report, name="the list of unanswered questions", clock=clock, longest=LONGEST, kept=_LISTS
+            _unanswered, name="the list of unanswered questions", clock=clock, longest=LONGEST, kept=_LISTS
         )
 
     def now(self) -> float:
@@ -59,3 +61,13 @@ class HistoryReports:
     async def unanswered(self, request: UnansweredRequest) -> UnansweredReport:
         """Return the unanswered questions of a period, by topic."""
         return await self._unanswered.of(request, self._history, self._topics.of(request.app))
+
+
+def _documents(history: Path, request: DocumentsRequest, now: float) -> DocumentsReport:
+    return documents_report(AnswerReader(history), request, now)
+
+
+def _unanswered(
+    history: Path, topics: Sequence[QuestionTopic], request: UnansweredRequest, now: float
+) -> UnansweredReport:
+    return unanswered_report(AnswerReader(history), topics, request, now)

@@ -23,8 +23,8 @@ from monitor.statistics.topics import (
     topic_of,
     topic_words,
 )
+from monitor.storage.history.answers import AnswerReader
 from monitor.storage.history.features import CaseFeatures, words_of
-from monitor.storage.history.reader import HistoryReader
 from monitor.storage.state_file import kept_value
 
 EVERY: Final = 3600.0
@@ -101,7 +101,7 @@ def renewed_topics(
 
     Raises `MonitorError` where the history cannot be read.
     """
-    reader, found = HistoryReader(history), {}
+    reader, found = AnswerReader(history), {}
     for app in reader.apps(now - WINDOW, APPS_AT_MOST):
         rows = reader.question_features(app, now - WINDOW, QUESTIONS_AT_MOST)
         topics = renewed(kept.get(app, ()), [QuestionWords(one.unit, one.words) for one in rows])

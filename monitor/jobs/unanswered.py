@@ -1,6 +1,6 @@
 """What people ask that the service does not answer: nothing was retrieved, or the answer only refuses. By topic.
 
-unanswered_report(path, kept_topics, UnansweredRequest("shop", 7 * 86_400.0), now).topics
+unanswered_report(AnswerReader(path), kept_topics, UnansweredRequest("shop", 7 * 86_400.0), now).topics
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from monitor.jobs.documents import Change, change_of
@@ -17,14 +16,13 @@ from monitor.statistics.diagnosis.cases import Factor, JudgedCase
 from monitor.statistics.group_rates import compare_groups, corrected_z, group_sums
 from monitor.statistics.rates import Estimate, Sums, estimate
 from monitor.statistics.topics import OTHER, QuestionTopic, QuestionWords, is_word, renewed, topic_of, topic_words
+from monitor.storage.history.answers import Answers, AskedQuestion
 from monitor.storage.history.features import CaseFeatures
-from monitor.storage.history.reader import AskedQuestion, HistoryReader
 
 QUESTIONS_AT_MOST: Final = 10_000
 """The most questions that are read of a period: the newest."""
 
 EXAMPLES: Final = 3
-_EXAMPLE_LENGTH: Final = 300
 _NOTHING_FOUND: Final = "retrieved_nothing"
 
 
@@ -81,6 +79,7 @@ class UnansweredReport:
     `questions` is how many were looked at, of which `unanswered` are; `requests` is what the latter stand for. `rate`
     is the weighted part that is unanswered, `before` that of the period before. `since` is later than the period's
     start where it has more than `QUESTIONS_AT_MOST` questions (`cut`). `topics` has only those with unanswered ones.
+    `unread`: lines of files that hold no result.
     """
 
     app: str
@@ -95,25 +94,26 @@ class UnansweredReport:
     before: Estimate | None
     change: Change
     topics: tuple[UnansweredTopic, ...]
+    unread: int = 0
 
 
 def unanswered_report(
-    history: Path, topics: Iterable[QuestionTopic], request: UnansweredRequest, now: float
+    stored: Answers, topics: Iterable[QuestionTopic], request: UnansweredRequest, now: float
 ) -> UnansweredReport:
     """Group the unanswered questions of a period by topic. Takes up to some seconds.
 
     Args:
-        history: its file, also while a monitor writes it.
+        stored: where the questions are.
         request: what to look at.
         topics: of the app, as they are known; new ones are added as in `topics.renewed`.
         now: the end of the period, in seconds since 1970.
 
-    Raises `MonitorError` where the history cannot be read.
+    Raises as `stored` does.
     """
-    reader, (app, window) = HistoryReader(history), request
+    app, window = request
     begin = now - window
-    asked = _weighed(reader.asked_questions(app, begin, now + 1, QUESTIONS_AT_MOST))
-    past = _weighed(reader.asked_questions(app, begin - window, begin, QUESTIONS_AT_MOST))
+    asked = _weighed(stored.asked_questions(app, begin, now + 1, QUESTIONS_AT_MOST))
+    past = _weighed(stored.asked_questions(app, begin - window, begin, QUESTIONS_AT_MOST))
     known = renewed(topics, [question_of(one.features) for one in (*past, *asked)])
     by_topic: dict[str, list[AskedQuestion]] = defaultdict(list)
     for one in asked:
@@ -128,7 +128,7 @@ def unanswered_report(
         name: _newest([one for one in questions if is_unanswered(one)], EXAMPLES)
         for name, questions in by_topic.items()
     }
-    texts = reader.question_texts([one.request_id for examples in shown.values() for one in examples])
+    texts = stored.question_texts([one.request_id for examples in shown.values() for one in examples])
     listed = []
     for group in found.groups:
         name, rate = group.factor.value, estimate(group.sums)
@@ -265,6 +265,4 @@ def _newest(questions: Sequence[AskedQuestion], number: int) -> list[AskedQuesti
 
 def _example(one: AskedQuestion, texts: Mapping[str, str]) -> UnansweredQuestion:
     text = texts.get(one.request_id, "")
-    if len(text) > _EXAMPLE_LENGTH:
-        text = f"{text[:_EXAMPLE_LENGTH]}\u2026"
     return UnansweredQuestion(one.request_id, one.at, text, one.features.context == _NOTHING_FOUND, one.refused)

@@ -5,9 +5,7 @@ diagnose_rate(config, app="shop", evaluator="groundedness", window=6 * 3600).fou
 
 from __future__ import annotations
 
-import heapq
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,25 +14,17 @@ from monitor.clock import Clock, SystemClock
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.jobs.diagnosis import (
-    BASELINE,
-    BASELINE_AT_MOST,
-    SEARCHED_AT_MOST,
     DiagnosisRequest,
     ExampleAnswer,
     RateDiagnosis,
     as_object,
-    diagnose_answers,
     diagnose_history,
+    diagnose_stored,
 )
 from monitor.jobs.diagnosis.words import in_words
-from monitor.model.external import ScoreSource
-from monitor.model.outcome import EvaluationResult, RateScope, Score
 from monitor.operations.incidents import incident
-from monitor.privacy.pseudonyms import UserKey
+from monitor.operations.result_files import ResultFiles
 from monitor.storage import files
-from monitor.storage.history.features import features_of
-from monitor.storage.history.reader import JudgedAnswer
-from monitor.storage.history.rows import from_json, load
 
 __all__ = [
     "ExampleAnswer",
@@ -47,9 +37,6 @@ __all__ = [
 ]
 
 _SHORTEST: Final = 3600.0  # seconds of a window
-_LONGEST_LINE: Final = 4 * 1024**2
-_REFUSALS: Final = "refusal_pattern"
-_FILE_KEY: Final = UserKey(bytes(32))  # nothing made with it is stored
 
 
 def diagnose_rate(
@@ -102,7 +89,8 @@ def diagnose_results(
 ) -> RateDiagnosis:
     """Diagnose from files of results, as the sinks `jsonl` and `kafka` write them; those of all replicas together.
 
-    The newest answer is now. Rows without texts have no words, documents and lengths. Raises `OSError`.
+    The newest result is now. Rows without texts have no words, documents and lengths. Raises `MonitorError` where a
+    file cannot be read.
 
     Args:
         paths: files with one result a line.
@@ -111,42 +99,5 @@ def diagnose_results(
         window: as in `diagnose_rate`.
         slices: the configured ones, which are also looked at two together.
     """
-    answers: dict[str, JudgedAnswer] = {}
-    refused: dict[str, bool] = {}
-    unread = 0
-    for line in _lines(paths):
-        try:
-            one = from_json(load(line))
-            if one.case.app != app or not isinstance(one.outcome, Score) or one.score_source is not ScoreSource.OWN:
-                continue
-            if one.evaluator == _REFUSALS and evaluator != _REFUSALS:
-                refused[one.case.request_id] = one.defect
-            if one.evaluator == evaluator and one.scope is RateScope.LIVE:
-                answers[one.case.request_id] = _answer(one, one.outcome.value)
-        except (ValueError, TypeError, AttributeError, KeyError):  # a row of strangers may hold anything
-            unread += 1
-    now = max((one.at for one in answers.values()), default=0.0)
-    newest = heapq.nlargest(
-        BASELINE_AT_MOST + SEARCHED_AT_MOST, answers.values(), key=lambda one: (one.at, one.request_id)
-    )
-    read = [
-        one._replace(refused=refused.get(one.request_id)) for one in newest if one.at >= now - 2 * window - BASELINE
-    ]
-    return diagnose_answers(read, slices, DiagnosisRequest(app, evaluator, window, now), unread=unread)
-
-
-def _lines(paths: Iterable[Path]) -> Iterator[bytes]:
-    for path in paths:
-        with path.open("rb") as file:
-            while line := file.readline(_LONGEST_LINE):
-                if line.strip():
-                    yield line
-
-
-def _answer(one: EvaluationResult, score: float) -> JudgedAnswer:
-    """Read an answer of a file. Raises `ValueError`, `TypeError`, `AttributeError` where it is none."""
-    at, weight = min(float(one.case.answered_at or one.evaluated_at), float(one.evaluated_at)), float(one.weight)
-    if not (math.isfinite(at) and math.isfinite(weight) and weight > 0):
-        raise ValueError("neither a time nor a weight is infinite, and a weight is above 0")
-    features = features_of(one.case, one.service_version, _FILE_KEY)
-    return JudgedAnswer(str(one.case.request_id), at, weight, bool(one.defect), float(score), features, refused=None)
+    read = ResultFiles(paths, app, evaluator)
+    return diagnose_stored(read, slices, DiagnosisRequest(app, evaluator, window, read.now), unread=read.unread)

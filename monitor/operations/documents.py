@@ -6,6 +6,10 @@ find_unanswered(config, app="shop", window=7 * 86_400.0).topics
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
 from monitor.clock import Clock, SystemClock
 from monitor.config import Config
 from monitor.errors import ConfigError
@@ -29,8 +33,10 @@ from monitor.jobs.unanswered import (
     is_readable,
     unanswered_report,
 )
+from monitor.operations.result_files import ResultFiles
 from monitor.statistics.topics import topic_words
 from monitor.storage import files
+from monitor.storage.history.answers import AnswerReader
 
 __all__ = [
     "LEAST_NEVER_USED",
@@ -51,24 +57,49 @@ __all__ = [
 
 
 def find_documents(
-    config: Config, *, app: str, evaluator: str, window: float, clock: Clock | None = None
+    config: Config,
+    *,
+    app: str,
+    evaluator: str,
+    window: float,
+    results: Sequence[Path] = (),
+    clock: Clock | None = None,
 ) -> DocumentsReport:
     """Compare the documents of the last `window` seconds, from the history in the storage folder.
 
-    Raises `MonitorError` where the history cannot be read, `ConfigError` where the evaluator is not configured.
+    Args:
+        config: of the monitor.
+        app: the service.
+        evaluator: says which answers are bad, by its own rule.
+        window: seconds; they are compared with as many before.
+        results: files of the sinks `jsonl` or `kafka`, of all replicas, in place of the history. The newest result is
+            now. Rows without texts have no documents.
+        clock: for now.
+
+    Raises `MonitorError` where the history or a file cannot be read, `ConfigError` where the evaluator is not
+    configured.
     """
     known = [one.evaluator.name for one in config.configured_evaluators]
     if evaluator not in known:
         raise ConfigError(f"--evaluator {evaluator}: not one of {', '.join(sorted(known))}")
     request = DocumentsRequest(app, evaluator, window)
-    return documents_report(config.storage.path / files.HISTORY, request, (clock or SystemClock()).now())
+    if results:
+        read = ResultFiles(results, app, evaluator)
+        return replace(documents_report(read, request, read.now), unread=read.unread)
+    return documents_report(AnswerReader(config.storage.path / files.HISTORY), request, (clock or SystemClock()).now())
 
 
-def find_unanswered(config: Config, *, app: str, window: float, clock: Clock | None = None) -> UnansweredReport:
+def find_unanswered(
+    config: Config, *, app: str, window: float, results: Sequence[Path] = (), clock: Clock | None = None
+) -> UnansweredReport:
     """List the questions of the last `window` seconds that were not answered, from the history in the storage folder.
 
-    Raises `MonitorError` where it cannot be read.
+    `results` as in `find_documents`: in rows without texts questions have no words, and so no topics. Names of topics
+    are those of the storage folder, if there is one. Raises `MonitorError` where the history or a file cannot be read.
     """
-    topics = read_topics(config.storage.path / files.STATE, app)
-    request = UnansweredRequest(app, window)
-    return unanswered_report(config.storage.path / files.HISTORY, topics, request, (clock or SystemClock()).now())
+    topics, request = read_topics(config.storage.path / files.STATE, app), UnansweredRequest(app, window)
+    if results:
+        read = ResultFiles(results, app)
+        return replace(unanswered_report(read, topics, request, read.now), unread=read.unread)
+    stored = AnswerReader(config.storage.path / files.HISTORY)
+    return unanswered_report(stored, topics, request, (clock or SystemClock()).now())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from monitor.jobs.diagnosis import DiagnosisRequest, ExampleAnswer, RateDiagnosis
@@ -15,6 +16,7 @@ from monitor.statistics.rates import Estimate
 from monitor.web.context import PageContext
 from monitor.web.queries import BadQueryError, DiagnosisQuery
 from monitor.web.rate_views import ChangeView
+from monitor.web.texts import whole
 from monitor.web.views import ApiModel
 
 
@@ -54,11 +56,12 @@ class FactorNameView(ApiModel):
 
 
 class ExampleAnswerView(ApiModel):
-    """A bad answer."""
+    """A bad answer. The question is its beginning, null where it is not stored."""
 
     request_id: str
     at: float
     score: float
+    question: str | None
 
 
 class FactorView(ApiModel):
@@ -136,7 +139,13 @@ async def diagnosis(context: PageContext, query: DiagnosisQuery) -> DiagnosisVie
         raise BadQueryError("app and evaluator: both are required")
     rule = next((one for one in context.alert_rules(query.evaluator) if one.name == query.defect_rule), None)
     request = DiagnosisRequest(query.app, query.evaluator, query.window, query.until, rule)
-    return _view(await context.reports.diagnose(request), query)
+    found = await context.reports.diagnose(request)
+    return _view(found if context.keeps_texts else replace(found, questions={}), query)
+
+
+def shown_questions(view: DiagnosisView) -> list[str]:
+    """Return the requests whose questions are shown."""
+    return [one.request_id for factor in view.factors for one in factor.examples if one.question]
 
 
 def _view(one: RateDiagnosis, query: DiagnosisQuery) -> DiagnosisView:
@@ -156,7 +165,7 @@ def _view(one: RateDiagnosis, query: DiagnosisQuery) -> DiagnosisView:
         bad=found.bad,
         rate_before=_rate(found.rate_before),
         rate_since=_rate(found.rate_since),
-        factors=[_factor(*pair) for pair in zip(found.factors, one.examples, strict=True)],
+        factors=[_factor(*pair, one.questions) for pair in zip(found.factors, one.examples, strict=True)],
         switched=[_named(factor) for factor in found.switched],
         visible=found.visible,
         needed_before=LEAST_BAD_BEFORE,
@@ -164,7 +173,7 @@ def _view(one: RateDiagnosis, query: DiagnosisQuery) -> DiagnosisView:
     )
 
 
-def _factor(one: FoundFactor, examples: Sequence[ExampleAnswer]) -> FactorView:
+def _factor(one: FoundFactor, examples: Sequence[ExampleAnswer], questions: Mapping[str, str]) -> FactorView:
     share = one.share
     return FactorView(
         factor=_named(one.factor),
@@ -181,7 +190,15 @@ def _factor(one: FoundFactor, examples: Sequence[ExampleAnswer]) -> FactorView:
         part_now=one.part_now,
         part_before=one.part_before,
         likewise=[_named(factor) for factor in one.likewise[:3]],
-        examples=[ExampleAnswerView(request_id=each.request_id, at=each.at, score=each.score) for each in examples],
+        examples=[
+            ExampleAnswerView(
+                request_id=whole(each.request_id),
+                at=each.at,
+                score=each.score,
+                question=whole(questions.get(each.request_id, "")) or None,
+            )
+            for each in examples
+        ],
     )
 
 

@@ -268,7 +268,7 @@ class Pages:
 
     async def _diagnosis(self, query: str) -> WebResponse:
         asked = self._diagnosis_query(query)
-        view = await diagnosis.diagnosis(self._context, asked) if asked.app and asked.evaluator else None
+        view = await self._diagnosed(asked, "/diagnosis") if asked.app and asked.evaluator else None
         now = self._context.runtime.clock.now()
         seen = {app for app, _ in self._context.windows.keys()}  # noqa: SIM118 - not a mapping
         return await html_response(
@@ -282,7 +282,12 @@ class Pages:
         )
 
     async def _diagnosis_json(self, query: str) -> WebResponse:
-        return await json_response(await diagnosis.diagnosis(self._context, self._diagnosis_query(query)))
+        return await json_response(await self._diagnosed(self._diagnosis_query(query), f"{_API}diagnosis"))
+
+    async def _diagnosed(self, asked: queries.DiagnosisQuery, path: str) -> diagnosis.DiagnosisView:
+        view = await diagnosis.diagnosis(self._context, asked)
+        await self._audit.texts_shown(path, diagnosis.shown_questions(view))
+        return view
 
     def _diagnosis_query(self, query: str) -> queries.DiagnosisQuery:
         given = queries.read(query, queries.DIAGNOSIS)

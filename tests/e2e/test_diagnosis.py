@@ -252,6 +252,9 @@ def test_page_and_terminal_name_it_too_with_answers_to_read(raised: Raised, app:
     for one in factor["examples"]:
         assert f'href="case/{quote(one["request_id"], safe="")}"' in page
         assert one["request_id"] in terminal
+        assert one["question"].startswith("Question ")
+        assert f">{one['question']}</bdi>" in page
+        assert f"      {one['question']}\n" in terminal
         assert "groundedness" in raised.monitor.get(f"/case/{quote(one['request_id'], safe='')}")
     for part in factor["parts"]:
         assert part["name"] in page

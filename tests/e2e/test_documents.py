@@ -22,7 +22,7 @@ from tests.support.command import command
 from tests.support.monitor import MonitorProcess
 from tests.support.runtime import runtime
 from tests.support.service import BAD, CONTEXT, GOOD
-from tests.support.tools import wait_until
+from tests.support.tools import free_port, wait_until
 
 NUMBER = 60
 HOSTILE = "kb/<script>alert(1)</script>\x1b[31m\u202e" + "x" * 100_000
@@ -77,15 +77,21 @@ async def known_topic(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def monitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitorProcess]:
     folder = tmp_path_factory.mktemp("documents")
-    config = {
+    config: dict[str, Any] = {
         "evaluators": [{"type": "overlap_groundedness"}, {"type": "refusal_pattern"}],
         "storage": {"path": str(folder / "state"), "texts": "all"},
         "context_rates": True,
+        "sinks": [
+            {"type": "prometheus", "port": free_port()},
+            {"type": "jsonl", "path": str(folder / "results.jsonl"), "include_texts": True},
+        ],
         "slices": ["topic"],
     }
     (folder / "state").mkdir()
     anyio.run(known_topic, folder / "state")
-    with MonitorProcess(folder, config) as running:
+    process = MonitorProcess(folder, config)
+    process.metrics_port = config["sinks"][0]["port"]
+    with process as running:
         resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "shop"}}]}
         scope = {"name": "openinference.instrumentation.own"}
         for number in range(NUMBER):
@@ -191,6 +197,21 @@ def test_the_digest_names_hostile_documents_as_plain_text(monitor: MonitorProces
         assert not {"\x1b", "\u202e"} & set(said)
     listed = json.loads(command("digest", "--format", "json", *config).stdout)["documents"][0]["documents"]
     assert MENU in [one["document"] for one in listed]
+
+
+def test_from_the_results_of_a_fleet_come_the_same_lists(monitor: MonitorProcess) -> None:
+    of = ("--app", "shop", "--since", "1h", "--json", "-c", monitor.folder / "config.yaml")
+    files = ("--results", monitor.folder / "results.jsonl")
+
+    def same(*which: str) -> bool:
+        here, there = (json.loads(command(*which, *of, *more).stdout) for more in ((), files))
+        for found in (here, there):
+            if isinstance(found, dict):
+                found.pop("since"), found.pop("until")
+        return bool(here) and here == there
+
+    wait_until(lambda: same("documents", "-e", "overlap_groundedness"), 60, "the documents in the file")
+    wait_until(lambda: same("unanswered"), 60, "the questions in the file")
 
 
 def test_what_is_forgotten_leaves_both_lists(monitor: MonitorProcess) -> None:

@@ -67,6 +67,17 @@ def echo_json(value: Any) -> None:
     typer.echo(orjson.dumps(value, default=list, option=orjson.OPT_INDENT_2).decode())
 
 
+def unread_line(number: int) -> str:
+    """Say how many lines of files of results could not be read."""
+    return f"{number:,} lines hold no result and were left out."
+
+
+def report_unread(number: int) -> None:
+    """Print to standard error how many lines of files could not be read, if there are any."""
+    if number:
+        report(unread_line(number))
+
+
 @contextmanager
 def writing(option: str, path: Path) -> Iterator[None]:
     """Turn a failure to write the file of an option into a `ConfigError`."""

@@ -34,7 +34,19 @@ FIELDS: Final = frozenset(
 RESULT_FIELDS: Final = frozenset(
     {
         *("schema", "id", "evaluated_at", "answered_at", "trace_id", "source", "evaluator", "version", "outcome"),
-        *("reason", "detail", "score", "label", "level", "defect", "explanation", "contradicts", "evidence", "weight"),
+        *(
+            "reason",
+            "detail",
+            "score",
+            "label",
+            "level",
+            "defect",
+            "explanation",
+            "contradicts",
+            "evidence",
+            "used",
+            "weight",
+        ),
         *("second", "sampling", "judge", "scope", "origin", "score_source", "traffic", "versions"),
     }
 )

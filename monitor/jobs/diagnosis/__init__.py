@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +20,8 @@ from monitor.statistics.diagnosis.cases import Factor, JudgedCase
 from monitor.statistics.diagnosis.results import Diagnosis, FoundFactor
 from monitor.statistics.topics import QuestionTopic, QuestionWords, renewed
 from monitor.storage import files
-from monitor.storage.history.reader import HistoryReader, JudgedAnswer
+from monitor.storage.history.answers import AnswerReader, Answers, JudgedAnswer
+from monitor.storage.history.reader import HistoryReader
 
 BASELINE: Final = 7 * 86_400.0
 """Seconds before the searched time that bad answers are compared with."""
@@ -60,7 +61,8 @@ class RateDiagnosis:
     """A diagnosis of the rate of one app and evaluator, `window` seconds up to `until`.
 
     `answers` is the number of judged answers that were read. `examples` has up to three bad answers for each factor, in
-    its order, of different sessions or questions where there are some. `changes` are the last changes of the service or
+    its order, of different sessions or questions where there are some; `questions` are the beginnings of their texts by
+    request, as far as these are stored. `changes` are the last changes of the service or
     the judge in the searched time, oldest first. `unread` counts lines of files that hold no result.
     """
 
@@ -71,6 +73,7 @@ class RateDiagnosis:
     answers: int
     found: Diagnosis
     examples: tuple[tuple[ExampleAnswer, ...], ...] = ()
+    questions: Mapping[str, str] = field(default_factory=dict)
     changes: tuple[VersionChange, ...] = ()
     unread: int = 0
 
@@ -87,14 +90,28 @@ def diagnose_history(history: Path, slices: Sequence[str], request: DiagnosisReq
     Raises `MonitorError` where the history cannot be read.
     """
     until = now if request.until is None else request.until
-    since = until - 2 * request.window
-    reader = HistoryReader(history)
-    before = reader.judged_answers(request.app, request.evaluator, since - BASELINE, since, BASELINE_AT_MOST)
-    searched = reader.judged_answers(request.app, request.evaluator, since, until + 1, SEARCHED_AT_MOST)
-    changes = _changes(reader.generations(), request, since, until)
+    changes = _changes(HistoryReader(history).generations(), request, until - 2 * request.window, until)
     topics = read_topics(history.with_name(files.STATE), request.app)
-    asked = request._replace(until=until)
-    return diagnose_answers([*before, *searched], slices, asked, topics=topics, changes=changes)
+    return diagnose_stored(AnswerReader(history), slices, request._replace(until=until), topics=topics, changes=changes)
+
+
+def diagnose_stored(
+    stored: Answers,
+    slices: Sequence[str],
+    request: DiagnosisRequest,
+    *,
+    topics: Sequence[QuestionTopic] = (),
+    changes: Sequence[VersionChange] = (),
+    unread: int = 0,
+) -> RateDiagnosis:
+    """Diagnose from wherever answers are stored. `request.until` must be given. Raises as `stored` does."""
+    until = request.until or 0.0
+    since, of = until - 2 * request.window, (request.app, request.evaluator)
+    before = stored.judged_answers(*of, since - BASELINE, since, BASELINE_AT_MOST)
+    searched = stored.judged_answers(*of, since, until + 1, SEARCHED_AT_MOST)
+    made = diagnose_answers([*before, *searched], slices, request, topics=topics, changes=changes, unread=unread)
+    shown = [one.request_id for examples in made.examples for one in examples]
+    return replace(made, questions=stored.question_texts(shown))
 
 
 def diagnose_answers(
@@ -182,7 +199,7 @@ def as_object(one: RateDiagnosis) -> Mapping[str, Any]:
         "rate_before": _plain(found.rate_before, *_RATE),
         "rate_since": _plain(found.rate_since, *_RATE),
         "visible": found.visible,
-        "factors": [_object(*pair) for pair in zip(found.factors, one.examples, strict=True)],
+        "factors": [_object(*pair, one.questions) for pair in zip(found.factors, one.examples, strict=True)],
         "switched": [_named(factor) for factor in found.switched],
     }
 
@@ -190,7 +207,7 @@ def as_object(one: RateDiagnosis) -> Mapping[str, Any]:
 _RATE: Final = ("rate", "lower", "upper")
 
 
-def _object(one: FoundFactor, examples: Sequence[ExampleAnswer]) -> Mapping[str, Any]:
+def _object(one: FoundFactor, examples: Sequence[ExampleAnswer], questions: Mapping[str, str]) -> Mapping[str, Any]:
     return {
         **_named(one.factor),
         "how": one.how,
@@ -204,7 +221,7 @@ def _object(one: FoundFactor, examples: Sequence[ExampleAnswer]) -> Mapping[str,
         "part_now": one.part_now,
         "part_before": one.part_before,
         "likewise": [_named(factor) for factor in one.likewise],
-        "examples": [_plain(example, "request_id", "at", "score") for example in examples],
+        "examples": [{**asdict(example), "question": questions.get(example.request_id)} for example in examples],
     }
 
 

@@ -8,7 +8,7 @@ from statistics import quantiles
 from typing import Final
 
 from monitor.statistics.diagnosis.cases import Factor
-from monitor.storage.history.reader import JudgedAnswer
+from monitor.storage.history.answers import JudgedAnswer
 
 _PARTS: Final = 5
 

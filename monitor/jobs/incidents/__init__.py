@@ -7,6 +7,7 @@ not be written waits in memory and is written later.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -224,7 +225,8 @@ class IncidentKeeper:
         if not line:
             return known.onset if known is not None else None
         requests = [each.request_id for examples in made.examples for each in examples]
-        body = {"at": made.until, "lines": [line, *example_lines(made)], "diagnosis": dict(as_diagnosis(made))}
+        without = replace(made, questions={})  # an incident has no copy of a text but that of its worst answers
+        body = {"at": made.until, "lines": [line, *example_lines(made)], "diagnosis": dict(as_diagnosis(without))}
         if not one.open:
             await anyio.to_thread.run_sync(self._file.keep_finding, one.id, "end", body, requests)
             return known.onset if known is not None and known.onset is not None else onset

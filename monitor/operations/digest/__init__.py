@@ -23,6 +23,7 @@ from monitor.model.incident import IncidentRecord
 from monitor.model.incident import as_object as incident_as_object
 from monitor.statistics.rates import Difference, Estimate, difference, estimate
 from monitor.storage import files
+from monitor.storage.history.answers import AnswerReader
 from monitor.storage.history.periods import JudgeUse, PeriodRate, PeriodReader
 from monitor.storage.incidents import IncidentReader
 from monitor.storage.request_log.store import RequestLogReader
@@ -259,7 +260,7 @@ def _documents(
             by_app.setdefault(one.app, one.evaluator)
     for app, evaluator in list(by_app.items())[:APPS_AT_MOST]:
         wanted = DocumentsRequest(app, evaluator, request.until - request.since)
-        yield documents_report(request.folder / files.HISTORY, wanted, request.until)
+        yield documents_report(AnswerReader(request.folder / files.HISTORY), wanted, request.until)
 
 
 def _unanswered(request: DigestRequest, rates: Sequence[PeriodRate]) -> Iterable[UnansweredReport]:
@@ -267,7 +268,7 @@ def _unanswered(request: DigestRequest, rates: Sequence[PeriodRate]) -> Iterable
     for app in list(dict.fromkeys(one.app for one in rates))[:APPS_AT_MOST]:
         topics = read_topics(request.folder / files.STATE, app)
         wanted = UnansweredRequest(app, request.until - request.since)
-        found = unanswered_report(request.folder / files.HISTORY, topics, wanted, request.until)
+        found = unanswered_report(AnswerReader(request.folder / files.HISTORY), topics, wanted, request.until)
         if found.questions:
             yield found
 

@@ -31,6 +31,7 @@ _TEXTS: Final = (
     "prompt",
     "expected_response",
     "expected_retrieved_context",
+    "used",
 )
 """What only lines with texts have."""
 

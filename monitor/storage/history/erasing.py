@@ -12,7 +12,7 @@ from monitor.storage.erasing import Eraser, erasing
 from monitor.storage.history.rows import dump, load
 
 _AT_ONCE: Final = 200
-_TEXTS: Final = ("request", "retrieved_context", "response", "user_id")
+_TEXTS: Final = ("request", "retrieved_context", "response", "user_id", "used")
 
 
 def blanked(row: dict[str, Any]) -> dict[str, Any]:

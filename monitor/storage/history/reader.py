@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from monitor.model.service_version import SeenVersion, ServiceVersion
 from monitor.stages import PastResult
 from monitor.statistics.rates import Sums
-from monitor.storage.history.features import CaseFeatures, load_features
+from monitor.storage.history.features import load_features
 from monitor.storage.history.rows import load
 from monitor.storage.history.tables import FORMAT, MINUTE, NEWEST_PAST_RESULTS, PAST_RESULTS_AT_MOST
 from monitor.storage.sqlite import ReadOnly, marks
@@ -22,37 +22,6 @@ _ALWAYS = frozenset(
     {"schema", "id", "evaluated_at", "request_id", "trace_id", "app", "evaluator", "version", "outcome", "reason"}
 ) | {"score", "level", "defect", "explanation", "evidence", "weight", "scope", "score_source", "traffic", "attributes"}
 """Keys that every row has."""
-
-
-class JudgedAnswer(NamedTuple):
-    """A scored answer with its features.
-
-    `at`: wall-clock second of the answer. `refused`: whether `refusal_pattern` found a refusal; None: it did not look.
-    `label`: of the score; empty where the evaluator gives none.
-    """
-
-    request_id: str
-    at: float
-    weight: float
-    defect: bool
-    score: float
-    features: CaseFeatures
-    refused: bool | None
-    label: str = ""
-
-
-class AskedQuestion(NamedTuple):
-    """A question with what became of it.
-
-    `at`: wall-clock second of its answer. `weight`: how many requests it stands for. `refused`: whether the answer only
-    refuses, as far as an evaluator looked.
-    """
-
-    request_id: str
-    at: float
-    weight: float
-    refused: bool
-    features: CaseFeatures
 
 
 class MinuteSums(NamedTuple):
@@ -102,35 +71,6 @@ _OUTCOMES: Mapping[str, str] = {
 _BODY = (
     "CASE WHEN length(body) > 20000 AND json_valid(CAST(body AS TEXT))"
     " THEN json_remove(CAST(body AS TEXT), '$.retrieved_context', '$.request.history') ELSE body END"
-)
-
-
-_JUDGED = (
-    "SELECT own.trace_id, json_extract(CAST(own.body AS TEXT), '$.answered_at'), max(own.at),"
-    " json_extract(CAST(own.body AS TEXT), '$.weight'), own.defect, own.score, features.body, refusals.defect,"
-    " json_extract(CAST(own.body AS TEXT), '$.label')"
-    " FROM results AS own JOIN features ON features.request_id = own.trace_id"
-    " LEFT JOIN results AS refusals ON refusals.trace_id = own.trace_id AND refusals.evaluator = 'refusal_pattern'"
-    " AND refusals.outcome = 'score' AND own.evaluator <> 'refusal_pattern'"
-    " WHERE own.app = ?1 AND own.evaluator = ?2 AND own.at >= ?3 AND own.at < ?4 AND own.outcome = 'score'"
-    " AND json_valid(CAST(own.body AS TEXT)) AND json_extract(CAST(own.body AS TEXT), '$.scope') = 'live'"
-    " GROUP BY own.trace_id ORDER BY 3 DESC, 1 LIMIT ?5"
-)
-_ASKED = (
-    "SELECT own.trace_id, min(json_extract(CAST(own.body AS TEXT), '$.answered_at')), max(own.at),"
-    " min(json_extract(CAST(own.body AS TEXT), '$.weight')), max((own.evaluator = 'refusal_pattern' AND own.defect)"
-    " OR (own.outcome = 'skipped' AND json_extract(CAST(own.body AS TEXT), '$.reason') = 'refusal')), features.body"
-    " FROM results AS own JOIN features ON features.request_id = own.trace_id"
-    " WHERE own.app = ?1 AND own.at >= ?2 AND own.at < ?3 AND own.outcome <> 'unscored'"
-    " AND own.evaluator IN ('retrieval_empty', 'refusal_pattern', 'overlap_groundedness')"
-    " AND json_valid(CAST(own.body AS TEXT)) AND json_extract(CAST(own.body AS TEXT), '$.scope') = 'live'"
-    " GROUP BY own.trace_id ORDER BY 3 DESC, 1 LIMIT ?4"
-)
-"""Evaluators that choose fewer cases choose them among those of the others: the smallest weight is that of all."""
-
-_TEXTS = (
-    "SELECT trace_id, max(json_extract(CAST(body AS TEXT), '$.request.query')) FROM results"
-    " WHERE trace_id IN ({}) AND json_valid(CAST(body AS TEXT)) GROUP BY trace_id"
 )
 _BY_TRACE = (
     "SELECT CASE WHEN length(body) <= 20000 OR NOT json_valid(CAST(body AS TEXT)) OR id = ("
@@ -341,56 +281,6 @@ class HistoryReader:
         kind = "CASE WHEN outcome <> 'score' THEN outcome WHEN defect THEN 'defect' ELSE 'passed' END"
         sql = f"SELECT {kind}, COUNT(*) FROM results WHERE evaluator = ? AND at >= ?{only} GROUP BY 1"  # noqa: S608 - constants
         return dict(self._file.query(sql, values))
-
-    def judged_answers(self, app: str, evaluator: str, since: float, until: float, limit: int) -> list[JudgedAnswer]:
-        """Return the newest answers from `since` up to `until` that count in the rate of an evaluator, oldest first.
-
-        Without those whose features are not kept.
-        """
-        found = self._file.query(_JUDGED, [app, evaluator, since, until, limit])
-        answers = []
-        for request_id, answered_at, at, weight, defect, score, body, refused, label in reversed(found):
-            with suppress(*_FAULTS):  # as above
-                known = None if refused is None else bool(refused)
-                time, features = min(float(answered_at or at), at), load_features(body)
-                own = (request_id, time, float(weight), bool(defect), score)
-                answers.append(JudgedAnswer(*own, features, known, str(label or "")))
-        return answers
-
-    def asked_questions(self, app: str, since: float, until: float, limit: int) -> list[AskedQuestion]:
-        """Return the newest questions from `since` up to `until` that local evaluators looked at, oldest first."""
-        questions = []
-        for request_id, answered_at, at, weight, refused, body in reversed(
-            self._file.query(_ASKED, [app, since, until, limit])
-        ):
-            with suppress(*_FAULTS):  # as above
-                time = min(float(answered_at or at), at)
-                questions.append(AskedQuestion(request_id, time, float(weight), bool(refused), load_features(body)))
-        return questions
-
-    def apps(self, since: float, at_most: int) -> list[str]:
-        """Return the names of the apps with most results since a second."""
-        sql = "SELECT app FROM results WHERE at >= ? GROUP BY app ORDER BY count(*) DESC, app LIMIT ?"
-        return [app for (app,) in self._file.query(sql, [since, at_most])]
-
-    def question_features(self, app: str, since: float, at_most: int) -> list[CaseFeatures]:
-        """Return the features of the newest questions to an app since a second."""
-        sql = (
-            "SELECT body FROM features WHERE at >= ?2 AND EXISTS (SELECT 1 FROM results"
-            " WHERE trace_id = features.request_id AND app = ?1) ORDER BY at DESC LIMIT ?3"
-        )
-        found = []
-        for (body,) in self._file.query(sql, [app, since, at_most]):
-            with suppress(*_FAULTS):  # as above
-                found.append(load_features(body))
-        return found
-
-    def question_texts(self, ids: Collection[str]) -> dict[str, str]:
-        """Return the texts of questions by request; without those that are not kept."""
-        wanted = list(ids)
-        parts = [wanted[start : start + _AT_ONCE] for start in range(0, len(wanted), _AT_ONCE)]
-        found = (row for part in parts for row in self._file.query(_TEXTS.format(marks(part)), part))
-        return {name: text for name, text in found if isinstance(text, str) and text}
 
     def past_results(self) -> list[PastResult]:
         """Return the newest 5,000 results that samplers can learn from, oldest first."""

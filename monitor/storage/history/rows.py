@@ -29,6 +29,7 @@ changes its meaning raises it.
 | `attributes` | the configured slices, and facts without texts, such as versions |
 | `versions` | {`fingerprint`, `evaluator`, `judge`, `prompt`, `index`, `service`}: the versions that produced it |
 | `request`, `retrieved_context`, `response`, `user_id` | only where texts are kept |
+| `used` | with these, where the evaluator tells: a digit for each of `retrieved_context`, 1 where the answer uses it |
 """
 
 from __future__ import annotations
@@ -116,6 +117,8 @@ def as_json(result: EvaluationResult, *, texts: bool = True, quotes: bool = True
         row["context_status"] = case.context_status.value
         row["response"] = case.response
         row["user_id"] = case.user_id
+        if score is not None and score.used_sources:
+            row["used"] = score.used_sources
     return row
 
 
@@ -167,7 +170,8 @@ def _result(row: Mapping[str, Any]) -> EvaluationResult:
     if row["outcome"] == Score.kind:
         evidence = tuple(Evidence(**one) for one in row["evidence"])
         explanation, label = row["explanation"], row["label"]
-        outcome = Score(row["score"], explanation, label, evidence, contradicts=row.get("contradicts", False))
+        contradicts, used = row.get("contradicts", False), str(row.get("used", ""))
+        outcome = Score(row["score"], explanation, label, evidence, contradicts=contradicts, used_sources=used)
     elif row["outcome"] == Skipped.kind:
         outcome = Skipped(SkippedReason(row["reason"]))
     else:

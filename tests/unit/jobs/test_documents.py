@@ -27,6 +27,7 @@ from monitor.jobs.documents import (
 )
 from monitor.model.case import Document
 from monitor.model.outcome import EvaluationResult, Score
+from monitor.storage.history.answers import AnswerReader
 from tests.support.rise import HOUR, NOW, NUMBER, PERIOD, kept, mixed, results
 
 pytestmark = pytest.mark.anyio
@@ -54,9 +55,8 @@ def with_use(given_results: Sequence[EvaluationResult]) -> list[EvaluationResult
 
 
 def report(folder: Path, window: float = WINDOW) -> DocumentsReport:
-    return documents_report(
-        folder / "data" / "history.db", DocumentsRequest("shop", "overlap_groundedness", window), NOW
-    )
+    stored = AnswerReader(folder / "data" / "history.db")
+    return documents_report(stored, DocumentsRequest("shop", "overlap_groundedness", window), NOW)
 
 
 def by_address(found: DocumentsReport) -> dict[str, DocumentUse]:

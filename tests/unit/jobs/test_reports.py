@@ -16,6 +16,7 @@ from monitor.jobs.topics import TopicKeeper
 from monitor.jobs.unanswered import UnansweredRequest, unanswered_report
 from monitor.model.outcome import DefectRule
 from monitor.stages.kept_state import KeptState
+from monitor.storage.history.answers import AnswerReader
 from tests.support.rise import HOUR, NOW, in_acme, kept, results
 
 pytestmark = pytest.mark.anyio
@@ -62,7 +63,7 @@ async def test_the_lists_are_those_that_this_process_would_make(tmp_path: Path) 
     history, ours = tmp_path / "data" / "history.db", reports(tmp_path, ManualClock(NOW))
     documents = DocumentsRequest("shop", "overlap_groundedness", 6 * HOUR)
     found = await ours.documents(documents)
-    assert found == documents_report(history, documents, NOW)
+    assert found == documents_report(AnswerReader(history), documents, NOW)
     assert found.documents
     unanswered = UnansweredRequest("shop", 6 * HOUR)
-    assert await ours.unanswered(unanswered) == unanswered_report(history, (), unanswered, NOW)
+    assert await ours.unanswered(unanswered) == unanswered_report(AnswerReader(history), (), unanswered, NOW)

@@ -21,6 +21,7 @@ from monitor.model.case import Case, ContextStatus, Document, Request
 from monitor.model.outcome import EvaluationResult, Skipped, SkippedReason
 from monitor.sinks.history import HistorySink
 from monitor.statistics.topics import OTHER, QuestionTopic, topic_words
+from monitor.storage.history.answers import AnswerReader
 from tests.support.results import judged
 from tests.support.rise import NOW, PERIOD
 from tests.support.runtime import runtime
@@ -74,7 +75,7 @@ async def kept(folder: Path, results: list[EvaluationResult], texts: Any = "all"
 def report(
     folder: Path, topics: tuple[QuestionTopic, ...] = (), window: float = NUMBER // 2 * PERIOD
 ) -> UnansweredReport:
-    return unanswered_report(folder / "history.db", topics, UnansweredRequest("shop", window), NOW)
+    return unanswered_report(AnswerReader(folder / "history.db"), topics, UnansweredRequest("shop", window), NOW)
 
 
 async def test_what_no_document_answers_is_the_first_topic_with_its_share_and_examples(tmp_path: Path) -> None:

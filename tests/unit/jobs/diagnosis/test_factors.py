@@ -8,8 +8,8 @@ import pytest
 
 from monitor.jobs.diagnosis import DiagnosisRequest, diagnose_answers
 from monitor.jobs.diagnosis.factors import FactorReader
+from monitor.storage.history.answers import JudgedAnswer
 from monitor.storage.history.features import CaseFeatures
-from monitor.storage.history.reader import JudgedAnswer
 
 NOON = 1_700_049_600.0
 ANSWER = JudgedAnswer("r", NOON + 1800, 1.0, True, 1.0, CaseFeatures(unit="u", language="de"), None)

@@ -19,6 +19,7 @@ from monitor.model.service_version import ServiceVersion
 from monitor.privacy.pseudonyms import UserKey
 from monitor.sinks.history import HistorySink
 from monitor.storage.history import erasing
+from monitor.storage.history.answers import AnswerReader, JudgedAnswer
 from monitor.storage.history.features import (
     MOST_BYTES,
     CaseFeatures,
@@ -27,7 +28,6 @@ from monitor.storage.history.features import (
     load_features,
     words_of,
 )
-from monitor.storage.history.reader import HistoryReader, JudgedAnswer
 from tests.support.results import judged
 from tests.support.runtime import runtime
 
@@ -118,7 +118,7 @@ async def delivered(path: Path, *results: EvaluationResult, clock: ManualClock |
 
 
 def answers(path: Path, evaluator: str = "groundedness") -> list[JudgedAnswer]:
-    return HistoryReader(path).judged_answers("shop", evaluator, 0.0, 1e12, 100)
+    return AnswerReader(path).judged_answers("shop", evaluator, 0.0, 1e12, 100)
 
 
 def image(folder: Path) -> bytes:

@@ -52,6 +52,7 @@ RESULTS = [
     ),
     judged(3, selection=Selection(1.0, 1.0), cost=Cost("m", 0.01, 100, 20, 1.5, 2)),
     judged(7, outcome=Score(1.0, "fine", contradicts=True)),
+    judged(9, outcome=Score(1.0, "fine", used_sources="1")),
     judged(8, 1.0, second=SecondJudgement(SevereOutcome.CONFIRMED, 1.0, "m")),
     judged(4, outcome=Skipped(SkippedReason.NO_RETRIEVAL), level="", defect=False),
     judged(5, outcome=Unscored(UnscoredReason.TIMEOUT, "after 60 s"), level="", defect=False, scope=RateScope.LATE),

@@ -1,0 +1,155 @@
+"""Reading answers and questions with their features: what diagnoses, lists of documents and topics are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from monitor.storage.history.features import CaseFeatures, load_features
+from monitor.storage.history.tables import FORMAT
+from monitor.storage.sqlite import ReadOnly, marks
+
+_AT_ONCE = 500
+_LONGEST_QUESTION = 300  # characters in a list
+_FAULTS = (ValueError, TypeError, KeyError, AttributeError)
+
+
+class JudgedAnswer(NamedTuple):
+    """A scored answer with its features.
+
+    `at`: wall-clock second of the answer. `refused`: whether `refusal_pattern` found a refusal; None: it did not look.
+    `label`: of the score; empty where the evaluator gives none.
+    """
+
+    request_id: str
+    at: float
+    weight: float
+    defect: bool
+    score: float
+    features: CaseFeatures
+    refused: bool | None
+    label: str = ""
+
+
+class AskedQuestion(NamedTuple):
+    """A question with what became of it.
+
+    `at`: wall-clock second of its answer. `weight`: how many requests it stands for. `refused`: whether the answer only
+    refuses, as far as an evaluator looked.
+    """
+
+    request_id: str
+    at: float
+    weight: float
+    refused: bool
+    features: CaseFeatures
+
+
+class Answers(Protocol):
+    """Where answers and questions come from: the history, or files of results. `at` is when an evaluator was done."""
+
+    def judged_answers(self, app: str, evaluator: str, since: float, until: float, limit: int) -> list[JudgedAnswer]:
+        """Return the newest answers from `since` up to `until` that count in the rate of an evaluator, oldest first."""
+
+    def asked_questions(self, app: str, since: float, until: float, limit: int) -> list[AskedQuestion]:
+        """Return the newest questions from `since` up to `until` that local evaluators looked at, oldest first."""
+
+    def question_texts(self, ids: Collection[str]) -> dict[str, str]:
+        """Return the beginnings of questions by request; without those whose text is not kept."""
+
+
+_JUDGED = (
+    "SELECT own.trace_id, json_extract(CAST(own.body AS TEXT), '$.answered_at'), max(own.at),"
+    " json_extract(CAST(own.body AS TEXT), '$.weight'), own.defect, own.score, features.body, refusals.defect,"
+    " json_extract(CAST(own.body AS TEXT), '$.label')"
+    " FROM results AS own JOIN features ON features.request_id = own.trace_id"
+    " LEFT JOIN results AS refusals ON refusals.trace_id = own.trace_id AND refusals.evaluator = 'refusal_pattern'"
+    " AND refusals.outcome = 'score' AND own.evaluator <> 'refusal_pattern'"
+    " WHERE own.app = ?1 AND own.evaluator = ?2 AND own.at >= ?3 AND own.at < ?4 AND own.outcome = 'score'"
+    " AND json_valid(CAST(own.body AS TEXT)) AND json_extract(CAST(own.body AS TEXT), '$.scope') = 'live'"
+    " GROUP BY own.trace_id ORDER BY 3 DESC, 1 LIMIT ?5"
+)
+_ASKED = (
+    "SELECT own.trace_id, min(json_extract(CAST(own.body AS TEXT), '$.answered_at')), max(own.at),"
+    " min(json_extract(CAST(own.body AS TEXT), '$.weight')), max((own.evaluator = 'refusal_pattern' AND own.defect)"
+    " OR (own.outcome = 'skipped' AND json_extract(CAST(own.body AS TEXT), '$.reason') = 'refusal')), features.body"
+    " FROM results AS own JOIN features ON features.request_id = own.trace_id"
+    " WHERE own.app = ?1 AND own.at >= ?2 AND own.at < ?3 AND own.outcome <> 'unscored'"
+    " AND own.evaluator IN ('retrieval_empty', 'refusal_pattern', 'overlap_groundedness')"
+    " AND json_valid(CAST(own.body AS TEXT)) AND json_extract(CAST(own.body AS TEXT), '$.scope') = 'live'"
+    " GROUP BY own.trace_id ORDER BY 3 DESC, 1 LIMIT ?4"
+)
+"""Evaluators that choose fewer cases choose them among those of the others: the smallest weight is that of all."""
+
+_TEXTS = (
+    "SELECT trace_id, max(json_extract(CAST(body AS TEXT), '$.request.query')) FROM results"
+    " WHERE trace_id IN ({}) AND json_valid(CAST(body AS TEXT)) GROUP BY trace_id"
+)
+
+
+def beginning(question: str) -> str:
+    """Return a question for a list: cut, where it is long."""
+    return question if len(question) <= _LONGEST_QUESTION else f"{question[:_LONGEST_QUESTION]}\u2026"
+
+
+class AnswerReader:
+    """Reads the history, from any thread or process, while it is written.
+
+    All methods block for some milliseconds, or seconds where they return thousands, and raise `MonitorError` where
+    there is no history or it cannot be read. Damaged bytes that SQLite does not notice are left out.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = ReadOnly(path, FORMAT, name="the history")
+
+    def judged_answers(self, app: str, evaluator: str, since: float, until: float, limit: int) -> list[JudgedAnswer]:
+        """Return the newest answers from `since` up to `until` that count in the rate of an evaluator, oldest first.
+
+        Without those whose features are not kept.
+        """
+        found = self._file.query(_JUDGED, [app, evaluator, since, until, limit])
+        answers = []
+        for request_id, answered_at, at, weight, defect, score, body, refused, label in reversed(found):
+            with suppress(*_FAULTS):
+                known = None if refused is None else bool(refused)
+                time, features = min(float(answered_at or at), at), load_features(body)
+                own = (request_id, time, float(weight), bool(defect), score)
+                answers.append(JudgedAnswer(*own, features, known, str(label or "")))
+        return answers
+
+    def asked_questions(self, app: str, since: float, until: float, limit: int) -> list[AskedQuestion]:
+        """Return the newest questions from `since` up to `until` that local evaluators looked at, oldest first."""
+        questions = []
+        for request_id, answered_at, at, weight, refused, body in reversed(
+            self._file.query(_ASKED, [app, since, until, limit])
+        ):
+            with suppress(*_FAULTS):
+                time = min(float(answered_at or at), at)
+                questions.append(AskedQuestion(request_id, time, float(weight), bool(refused), load_features(body)))
+        return questions
+
+    def apps(self, since: float, at_most: int) -> list[str]:
+        """Return the names of the apps with most results since a second."""
+        sql = "SELECT app FROM results WHERE at >= ? GROUP BY app ORDER BY count(*) DESC, app LIMIT ?"
+        return [app for (app,) in self._file.query(sql, [since, at_most])]
+
+    def question_features(self, app: str, since: float, at_most: int) -> list[CaseFeatures]:
+        """Return the features of the newest questions to an app since a second."""
+        sql = (
+            "SELECT body FROM features WHERE at >= ?2 AND EXISTS (SELECT 1 FROM results"
+            " WHERE trace_id = features.request_id AND app = ?1) ORDER BY at DESC LIMIT ?3"
+        )
+        found = []
+        for (body,) in self._file.query(sql, [app, since, at_most]):
+            with suppress(*_FAULTS):
+                found.append(load_features(body))
+        return found
+
+    def question_texts(self, ids: Collection[str]) -> dict[str, str]:
+        """Return the beginnings of questions by request; without those whose text is not kept."""
+        wanted = list(ids)
+        parts = [wanted[start : start + _AT_ONCE] for start in range(0, len(wanted), _AT_ONCE)]
+        found = (row for part in parts for row in self._file.query(_TEXTS.format(marks(part)), part))
+        return {name: beginning(text) for name, text in found if isinstance(text, str) and text}
