@@ -14,6 +14,7 @@ from pydantic import Field, StringConstraints, ValidationError
 
 from monitor.errors import ConfigError
 from monitor.errors.explanation import explain, nearest
+from monitor.evaluators._rubric_examples import AT_MOST, RubricExample
 from monitor.evaluators._rubric_parts import COMPUTED, MATERIALS, Evidenced, Part, Scored
 from monitor.model.outcome import DefectRule, Level, Scale
 from monitor.stages import Component, Measures, Needs
@@ -125,6 +126,9 @@ class Front(Component):
     default the bad end of the scale. `skip`: the case is skipped. `judge`: the judge is asked anyway, for a rubric that
     examines the request or the documents and only shows the response."""
 
+    examples: tuple[RubricExample, ...] = Field(default=(), max_length=AT_MOST)
+    """Answers that people judged: the judge is shown them as data, with the case. Written by `rag-monitor examples`."""
+
     nothing_retrieved: Number | None = None
     """The score after a retrieval that found nothing, given without asking the judge, for a rubric that examines the
     retrieval. By default the judge is asked, and its prompt says so. With `evidence: intents` the default is the bad
@@ -137,6 +141,7 @@ class RubricFile:
 
     `may_see` are further parts that it can be shown, each with the instructions for it.
     `trivial_score` is None if a response without content is skipped, `nothing_retrieved` where no rule decides.
+    `source` is the text of the whole file.
     """
 
     name: str
@@ -153,6 +158,8 @@ class RubricFile:
     materials: tuple[str, ...]
     may_see: Mapping[Part, str] = field(hash=False)
     instructions: str
+    examples: tuple[RubricExample, ...] = field(hash=False)
+    source: str
 
 
 def read_rubric(path: Path) -> RubricFile:
@@ -186,6 +193,8 @@ def read_rubric(path: Path) -> RubricFile:
         materials=materials,
         may_see=_may_see(front, materials, path),
         instructions=_instructions(found[2], front.scale),
+        examples=front.examples,
+        source=raw.decode(),
     )
 
 

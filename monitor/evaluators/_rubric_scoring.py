@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field, JsonValue, field_validator
 
 from monitor.errors import JudgeError
+from monitor.evaluators import _rubric_examples
 from monitor.evaluators._explain import one_line
 from monitor.evaluators._long_context import Shown, fitted
 from monitor.evaluators._rubric_file import RubricFile
@@ -28,6 +30,7 @@ _OTHER_SOURCES: Final = """
 Some entries of the data block `context` have a `kind`. A `tool result` is what a tool returned that the assistant
 called, an `attachment` is the text of a file that the user attached. They are sources like the documents.
 """.strip()
+_WITHOUT_EXAMPLES: Final = "Judged without the examples of the rubric: there was no room for them."
 
 
 class RubricEvaluator(Evaluator, ABC):
@@ -56,8 +59,13 @@ class RubricEvaluator(Evaluator, ABC):
         added = [name for name in self.added() if _HAS[name](case)]
         names = [name for name in MATERIALS if name in rubric.materials or name in added]
         shown = await fitted(material(case, names), case.retrieved_context, judge)
-        verdict = await judge.ask(_question(rubric, case, shown, [rubric.may_see[name] for name in added]))
-        return _outcome(rubric, case, shown, verdict.data)
+        examples = _examples(rubric, shown, judge.max_characters)
+        question = _question(rubric, case, shown, [rubric.may_see[name] for name in added], examples)
+        verdict = await judge.ask(question)
+        outcome = _outcome(rubric, case, shown, verdict.data)
+        if rubric.examples and not examples and isinstance(outcome, Score):
+            return replace(outcome, explanation=f"{outcome.explanation} {_WITHOUT_EXAMPLES}")
+        return outcome
 
     def added(self) -> Sequence[Part]:
         """Return the parts of a case that the judge sees beyond those that the rubric always shows."""
@@ -112,9 +120,19 @@ def _by_rule(rubric: RubricFile, why: str) -> Outcome:
     return Score(rubric.trivial_score, explanation, rubric.scale.level(rubric.trivial_score))
 
 
-def _question(rubric: RubricFile, case: Case, shown: Shown, added: Sequence[str]) -> Question:
+def _examples(rubric: RubricFile, shown: Shown, room: int) -> str:
+    """Return the block of examples; empty without any, or where the case leaves no room for them."""
+    if not rubric.examples:
+        return ""
+    block = _rubric_examples.block(rubric.examples, tuple(shown.material))
+    return block if sum(map(len, shown.material.values())) + len(block) <= room else ""
+
+
+def _question(rubric: RubricFile, case: Case, shown: Shown, added: Sequence[str], examples: str) -> Question:
     tokens = _TOKENS + KINDS[rubric.evidence].tokens(case)
     parts = [rubric.instructions, *added, shown.instructions]
+    if examples:
+        parts.append(_rubric_examples.INSTRUCTIONS)
     if "context" in shown.material and case.context_status is ContextStatus.RETRIEVED_NOTHING:
         parts.append(_NOTHING_RETRIEVED)
     if "context" in shown.material and any(one.kind != "document" for one in case.retrieved_context):
@@ -122,7 +140,7 @@ def _question(rubric: RubricFile, case: Case, shown: Shown, added: Sequence[str]
     return Question(
         name=rubric.name,
         instructions="\n\n".join(filter(None, parts)),
-        material=shown.material,
+        material={_rubric_examples.BLOCK: examples, **shown.material} if examples else shown.material,
         schema=_schema(rubric, case),
         max_tokens=min(tokens, _MOST_TOKENS),
     )

@@ -42,6 +42,20 @@ def test_the_same_question_and_answer_stand_once_and_say_how_often_they_were_see
     assert {one["verdict"] for one in rows} == {"defect"}
 
 
+def test_a_case_with_long_texts_is_exported_whole(tmp_path: Path) -> None:
+    answer = "Two years, says the manual. " * 1_000
+    (row,) = collect(stored(tmp_path, answer), ExportFilter()).rows
+    assert row["response"] == answer
+    assert row["retrieved_context"]
+
+
+def test_with_labels_the_labelled_results_are_exported_and_none_as_a_repeat(tmp_path: Path) -> None:
+    storage = stored(tmp_path, "Two years.", "Two years.", "Three years.")
+    first, second = judged(0).id, judged(1).id
+    found = collect(storage, ExportFilter(defects_only=False, labels={first: True, second: False, "gone": True}))
+    assert {one["id"]: one["defect"] for one in found.rows} == {first: True, second: False}
+
+
 def test_personal_data_is_masked_unless_it_is_asked_for(tmp_path: Path) -> None:
     storage = stored(tmp_path, MAIL)
     found = collect(storage, ExportFilter())

@@ -1,0 +1,153 @@
+"""Proposes examples for a rubric: answers that people labelled, which its judge is shown.
+
+propose_examples(config, "groundedness", number=4).rubric
+
+Only answers of the half that never measures the judge (`is_test`) can become examples: what a judge has been shown says
+nothing about how good it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from typing import Any, Final, Literal
+
+from monitor.config import Config
+from monitor.errors import ConfigError, MonitorError
+from monitor.evaluators.rubric import EXAMPLES_AT_MOST, RubricExample, source_of, with_examples
+from monitor.model.label import Label, LabelVerdict, is_test
+from monitor.operations.export import collect_results, mask
+from monitor.operations.labels import LabelFilter, agreed_labels, stored_labels
+
+__all__ = ["EXAMPLES_AT_MOST", "ExampleProposal", "ProposedExample", "propose_examples"]
+
+_LONGEST_RESPONSE: Final = 2_000
+_LONGEST_CONTEXT: Final = 6_000
+"""Characters of an example: each one is paid for with every question to the judge."""
+
+_REASON: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedExample:
+    """An answer that became an example: what people and the judge said of it, and its reason."""
+
+    request_id: str
+    verdict: Literal["good", "defect"]
+    judged_defect: bool
+    reason: str
+
+    @property
+    def judge_erred(self) -> bool:
+        """Whether the judge said otherwise than people."""
+        return self.judged_defect != (self.verdict == "defect")
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleProposal:
+    """A rubric with examples.
+
+    `rubric` is the text of the new file. Of the labelled answers on which people agree, `measuring` measure the judge
+    and were left alone, and `candidates` could have become examples; `too_long` of these are so, or without texts.
+    """
+
+    rubric: str
+    examples: Sequence[ProposedExample]
+    measuring: int
+    candidates: int
+    too_long: int
+
+
+def propose_examples(config: Config, evaluator: str, *, app: str | None = None, number: int = 4) -> ExampleProposal:
+    """Choose `number` examples for the rubric of a configured evaluator, from the labels in the storage folder.
+
+    First answers at which the judge erred, misses and false alarms in turn, then others, so that good and bad ones are
+    about as many; those with a comment of a person before the others. The same labels give the same examples. Personal
+    data is masked.
+
+    Raises `ConfigError` where there is no such rubric, `MonitorError` where no answer can be used.
+    """
+    source = _source(config, evaluator)
+    labels = stored_labels(config, LabelFilter(app=app, evaluator=evaluator))
+    agreed = agreed_labels(labels)
+    measuring = {one.result_id for one in labels if one.result_id in agreed and is_test(one.request_id)}
+    usable = [one for one in labels if one.result_id in agreed and one.result_id not in measuring]
+    usable = [one for one in usable if one.verdict is not LabelVerdict.CANNOT_TELL]
+    candidates = {one.result_id for one in usable}
+    cases = {row["id"]: row for row in collect_results(config.storage, candidates)} if candidates else {}
+    fitting = [one for one in _best_words(usable) if one.result_id in cases and _fits(cases[one.result_id])]
+    if not fitting:
+        raise MonitorError(
+            f"{evaluator}: no labelled answer can become an example: of {len(agreed)} on which people agree,"
+            f" {len(measuring)} measure the judge, and {len(candidates)} are too long or have no texts any more"
+        )
+    chosen = _in_turn(fitting)[:number]
+    examples = [_example(one, cases[one.result_id]) for one in chosen]
+    return ExampleProposal(
+        with_examples(source, examples),
+        [
+            ProposedExample(one.request_id, example.verdict, one.judged_defect, example.reason)
+            for one, example in zip(chosen, examples, strict=True)
+        ],
+        len(measuring),
+        len(candidates),
+        len(candidates) - len(fitting),
+    )
+
+
+def _source(config: Config, name: str) -> str:
+    known = {one.evaluator.name: one.evaluator for one in config.configured_evaluators}
+    if name not in known:
+        raise ConfigError(f"--evaluator {name}: not one of {', '.join(sorted(known))}")
+    source = source_of(known[name])
+    if source is None:
+        rubrics = sorted(each for each, one in known.items() if source_of(one) is not None)
+        raise ConfigError(f"--evaluator {name}: is no rubric, so it takes no examples; rubrics: {', '.join(rubrics)}")
+    return source
+
+
+def _best_words(labels: Iterable[Label]) -> list[Label]:
+    """Return one label for each result: the one with the longest comment."""
+    best: dict[str, Label] = {}
+    for one in labels:
+        if one.result_id not in best or len(one.comment) > len(best[one.result_id].comment):
+            best[one.result_id] = one
+    return list(best.values())
+
+
+def _fits(case: Mapping[str, Any]) -> bool:
+    context = sum(len(one["content"]) for one in case["retrieved_context"])
+    return len(case["response"]) <= _LONGEST_RESPONSE and context <= _LONGEST_CONTEXT
+
+
+def _in_turn(labels: Sequence[Label]) -> list[Label]:
+    def kind(*, erred: bool, defect: bool) -> list[Label]:
+        found = [
+            one
+            for one in labels
+            if (one.verdict is LabelVerdict.DEFECT) == defect and (one.judged_defect != defect) == erred
+        ]
+        return sorted(found, key=lambda one: (not one.comment, _drawn(one.result_id)))
+
+    def alternately(erred: bool) -> list[Label]:
+        pairs = zip_longest(kind(erred=erred, defect=True), kind(erred=erred, defect=False))
+        return [one for one in chain.from_iterable(pairs) if one is not None]
+
+    return alternately(erred=True) + alternately(erred=False)
+
+
+def _drawn(result_id: str) -> bytes:
+    return hashlib.blake2b(result_id.encode(), digest_size=8, person=b"example").digest()
+
+
+def _example(label: Label, case: Mapping[str, Any]) -> RubricExample:
+    return RubricExample(
+        query=case["request"]["query"][:_LONGEST_RESPONSE],
+        context=tuple(one["content"] for one in case["retrieved_context"])[:20],
+        response=case["response"],
+        verdict="defect" if label.verdict is LabelVerdict.DEFECT else "good",
+        level=label.level,
+        reason=mask(label.comment)[0][:_REASON],
+    )
