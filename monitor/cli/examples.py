@@ -11,16 +11,14 @@ import typer
 from monitor import config as configuration
 from monitor.cli import _options
 from monitor.cli.console.output import clean, echo_lines, exit_status_1, report, writing
-from monitor.operations.examples import EXAMPLES_AT_MOST, ExampleProposal, propose_examples
+from monitor.operations.examples import ExampleProposal, propose_examples
 
 
 def examples(
     *,
     evaluator: Annotated[str, typer.Option("--evaluator", "-e", help="The evaluator, a rubric.")],
     app: Annotated[str | None, typer.Option("--app", help="Use only labels of this service.")] = None,
-    number: Annotated[
-        int, typer.Option("--number", min=1, max=EXAMPLES_AT_MOST, metavar="N", help="Choose so many.")
-    ] = 4,
+    number: Annotated[int, typer.Option("--number", min=1, metavar="N", help="Choose so many.")] = 4,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE.md", help="Write the rubric to this file.")
     ] = None,

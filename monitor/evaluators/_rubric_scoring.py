@@ -37,6 +37,7 @@ class RubricEvaluator(Evaluator, ABC):
     """The base class of all rubrics. `rubric.from_file` makes the class of one."""
 
     cost: ClassVar[Literal["local", "judge"]] = "judge"
+    examples_at_most: ClassVar[int] = _rubric_examples.AT_MOST
     rubric: ClassVar[RubricFile]
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
@@ -66,6 +67,11 @@ class RubricEvaluator(Evaluator, ABC):
         if rubric.examples and not examples and isinstance(outcome, Score):
             return replace(outcome, explanation=f"{outcome.explanation} {_WITHOUT_EXAMPLES}")
         return outcome
+
+    def with_examples(self, examples: Sequence[Mapping[str, JsonValue]]) -> str:
+        """See `Evaluator`."""
+        checked = [_rubric_examples.RubricExample.model_validate(one) for one in examples]
+        return _rubric_examples.with_examples(self.rubric.source, checked)
 
     def added(self) -> Sequence[Part]:
         """Return the parts of a case that the judge sees beyond those that the rubric always shows."""

@@ -11,13 +11,9 @@ from pydantic import Field
 
 from monitor.errors import ConfigError
 from monitor.errors.explanation import nearest
-from monitor.evaluators._rubric_examples import AT_MOST as EXAMPLES_AT_MOST
-from monitor.evaluators._rubric_examples import RubricExample, with_examples
 from monitor.evaluators._rubric_file import RubricFile, read_rubric
 from monitor.evaluators._rubric_scoring import ExtensibleRubric, RubricEvaluator
 from monitor.stages import Evaluator
-
-__all__ = ["EXAMPLES_AT_MOST", "Rubric", "RubricExample", "from_file", "source_of", "with_examples"]
 
 
 class Rubric(RubricEvaluator):
@@ -50,11 +46,6 @@ class Rubric(RubricEvaluator):
             hint = nearest(made.name, built_in)
             raise ConfigError(f"replaces: {given.file} is named {made.name!r}, which is no built-in evaluator{hint}")
         return made
-
-
-def source_of(evaluator: Evaluator) -> str | None:
-    """Return the text of the file that describes an evaluator; None for one that is no rubric."""
-    return evaluator.rubric.source if isinstance(evaluator, RubricEvaluator) else None
 
 
 def from_file(path: Path) -> type[Evaluator]:

@@ -12,22 +12,23 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
-from typing import Any, Final, Literal
+from typing import Any, Final
+
+from pydantic import JsonValue
 
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
-from monitor.evaluators.rubric import EXAMPLES_AT_MOST, RubricExample, source_of, with_examples
 from monitor.model.label import Label, LabelVerdict, is_test
 from monitor.operations.export import collect_results, mask
 from monitor.operations.labels import LabelFilter, agreed_labels, stored_labels
-
-__all__ = ["EXAMPLES_AT_MOST", "ExampleProposal", "ProposedExample", "propose_examples"]
+from monitor.stages import Evaluator
 
 _LONGEST_RESPONSE: Final = 2_000
 _LONGEST_CONTEXT: Final = 6_000
 """Characters of an example: each one is paid for with every question to the judge."""
 
 _REASON: Final = 2_000
+_DOCUMENTS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +36,14 @@ class ProposedExample:
     """An answer that became an example: what people and the judge said of it, and its reason."""
 
     request_id: str
-    verdict: Literal["good", "defect"]
+    verdict: LabelVerdict
     judged_defect: bool
     reason: str
 
     @property
     def judge_erred(self) -> bool:
         """Whether the judge said otherwise than people."""
-        return self.judged_defect != (self.verdict == "defect")
+        return self.judged_defect != (self.verdict is LabelVerdict.DEFECT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,9 @@ def propose_examples(config: Config, evaluator: str, *, app: str | None = None, 
 
     Raises `ConfigError` where there is no such rubric, `MonitorError` where no answer can be used.
     """
-    source = _source(config, evaluator)
+    rubric = _rubric(config, evaluator)
+    if number > rubric.examples_at_most:
+        raise ConfigError(f"--number {number}: {evaluator} takes at most {rubric.examples_at_most}")
     labels = stored_labels(config, LabelFilter(app=app, evaluator=evaluator))
     agreed = agreed_labels(labels)
     measuring = {one.result_id for one in labels if one.result_id in agreed and is_test(one.request_id)}
@@ -86,9 +89,9 @@ def propose_examples(config: Config, evaluator: str, *, app: str | None = None, 
     chosen = _in_turn(fitting)[:number]
     examples = [_example(one, cases[one.result_id]) for one in chosen]
     return ExampleProposal(
-        with_examples(source, examples),
+        rubric.with_examples(examples),
         [
-            ProposedExample(one.request_id, example.verdict, one.judged_defect, example.reason)
+            ProposedExample(one.request_id, one.verdict, one.judged_defect, str(example["reason"]))
             for one, example in zip(chosen, examples, strict=True)
         ],
         len(measuring),
@@ -97,15 +100,14 @@ def propose_examples(config: Config, evaluator: str, *, app: str | None = None, 
     )
 
 
-def _source(config: Config, name: str) -> str:
+def _rubric(config: Config, name: str) -> Evaluator:
     known = {one.evaluator.name: one.evaluator for one in config.configured_evaluators}
     if name not in known:
         raise ConfigError(f"--evaluator {name}: not one of {', '.join(sorted(known))}")
-    source = source_of(known[name])
-    if source is None:
-        rubrics = sorted(each for each, one in known.items() if source_of(one) is not None)
-        raise ConfigError(f"--evaluator {name}: is no rubric, so it takes no examples; rubrics: {', '.join(rubrics)}")
-    return source
+    if not known[name].examples_at_most:
+        rubrics = ", ".join(sorted(each for each, one in known.items() if one.examples_at_most))
+        raise ConfigError(f"--evaluator {name}: is no rubric, so it takes no examples; rubrics: {rubrics or 'none'}")
+    return known[name]
 
 
 def _best_words(labels: Iterable[Label]) -> list[Label]:
@@ -142,12 +144,12 @@ def _drawn(result_id: str) -> bytes:
     return hashlib.blake2b(result_id.encode(), digest_size=8, person=b"example").digest()
 
 
-def _example(label: Label, case: Mapping[str, Any]) -> RubricExample:
-    return RubricExample(
-        query=case["request"]["query"][:_LONGEST_RESPONSE],
-        context=tuple(one["content"] for one in case["retrieved_context"])[:20],
-        response=case["response"],
-        verdict="defect" if label.verdict is LabelVerdict.DEFECT else "good",
-        level=label.level,
-        reason=mask(label.comment)[0][:_REASON],
-    )
+def _example(label: Label, case: Mapping[str, Any]) -> dict[str, JsonValue]:
+    return {
+        "query": case["request"]["query"][:_LONGEST_RESPONSE],
+        "context": [one["content"] for one in case["retrieved_context"]][:_DOCUMENTS],
+        "response": case["response"],
+        "verdict": "defect" if label.verdict is LabelVerdict.DEFECT else "good",
+        "level": label.level,
+        "reason": mask(label.comment)[0][:_REASON],
+    }

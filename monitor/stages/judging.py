@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -124,6 +124,17 @@ class Evaluator(Component, ABC):
 
     definition: ClassVar[str] = ""
     """The source of its definition: a link or a reference."""
+
+    examples_at_most: ClassVar[int] = 0
+    """How many answers that people judged its judge can be shown. 0: it takes no examples."""
+
+    def with_examples(self, examples: Sequence[Mapping[str, JsonValue]]) -> str:
+        """Return the text of a file that describes this evaluator with these examples, for `type: rubric`.
+
+        An example has `query`, `context` (texts), `response`, `verdict` (`good` or `defect`), and may have `level` and
+        `reason`. Raises `ValueError` for an evaluator that takes none.
+        """
+        raise ValueError(f"{self.name} takes no examples; {len(examples)} were given")
 
     @abstractmethod
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.errors import ConfigError
-from monitor.evaluators.rubric import RubricExample, from_file, source_of, with_examples
+from monitor.evaluators import rubric
+from monitor.evaluators._rubric_examples import RubricExample, with_examples
+from monitor.evaluators.rubric import from_file
 from monitor.model.case import Case
 from monitor.model.outcome import Score
 from monitor.testing import ScriptedJudge
@@ -25,7 +27,7 @@ EXAMPLE = RubricExample(
     query="How long?", context=("Two years.",), response="Five years.", verdict="defect", reason="two, not five"
 )
 CASE = Case.from_texts("How many moons?", "Mars has two moons.", ["Mars has two moons."])
-SOURCE = source_of(shipped("groundedness")) or ""
+SOURCE = (Path(rubric.__file__).parent / "rubrics" / "groundedness.md").read_text()
 
 
 def written(folder: Path, text: str) -> Path:
