@@ -38,6 +38,7 @@ from monitor.jobs.incidents import IncidentKeeper
 from monitor.jobs.incidents.investigation import Investigation
 from monitor.jobs.reports import HistoryReports
 from monitor.jobs.review import ReviewQueue
+from monitor.jobs.review.reviewers import Reviewers
 from monitor.jobs.topics import TopicKeeper
 from monitor.jobs.trial.queue import TrialQueue
 from monitor.judge.client import LOADING
@@ -51,7 +52,7 @@ from monitor.privacy import pseudonyms
 from monitor.storage import files
 from monitor.storage.history.reader import HistoryReader
 from monitor.telemetry.events import Event
-from monitor.web.context import PageContext
+from monitor.web.context import PageContext, ReviewParts
 from monitor.web.mount import mount
 
 _SWITCH_INTERVAL = 0.001
@@ -92,8 +93,9 @@ async def run(
         replay = await _replayed_results(config, parts, made.evaluation)
         reports = HistoryReports(config.storage.path / files.HISTORY, config.slices, topics, clock)
         trials, incidents = _trial_queue(config, parts), _incident_keeper(config, parts, reports)
-        review = _review_queue(config, parts)
-        stack.callback(review.close)
+        queue = _review_queue(config, parts)
+        stack.callback(queue.close)
+        review = _review_parts(config, parts, queue)
         if config.ui.enabled:
             shown = _page_context(
                 config, parts, made, pipeline, trials=trials, incidents=incidents, reports=reports, review=review
@@ -253,7 +255,7 @@ def _page_context(
     trials: TrialQueue | None,
     incidents: IncidentKeeper,
     reports: HistoryReports,
-    review: ReviewQueue,
+    review: ReviewParts | None,
 ) -> PageContext:
     """Everything that the UI shows; without `trials` it offers none."""
     running = parts.running
@@ -295,6 +297,7 @@ def _review_queue(config: Config, parts: Parts) -> ReviewQueue:
         parts.running.runtime,
         retention=storage.retention,
         texts_retention=storage.texts_retention,
+        blind=config.review.blind,
     )
 
 
@@ -305,6 +308,14 @@ def _trial_queue(config: Config, parts: Parts) -> TrialQueue | None:
         return None
     running = parts.running
     return TrialQueue(per_hour, running.evaluators, config.all_judges, runtime=running.runtime)
+
+
+def _review_parts(config: Config, parts: Parts, queue: ReviewQueue) -> ReviewParts | None:
+    """Return what the pages of the review need; None where it is off. Raises `ConfigError` without reviewers."""
+    path, runtime = config.review.reviewers.token_file, parts.running.runtime
+    if not config.review.enabled or path is None:
+        return None
+    return ReviewParts(queue, Reviewers(path, runtime.clock, runtime.events), config.review.blind)
 
 
 def end_process() -> None:

@@ -32,6 +32,7 @@ from monitor.extraction.feedback.rules import known_names
 from monitor.extraction.settings import ExtractionSettings
 from monitor.jobs.backfill import BackfillSettings
 from monitor.jobs.canary import CanarySettings
+from monitor.jobs.review.reviewers import ReviewSettings
 from monitor.jobs.self_telemetry import TelemetrySettings
 from monitor.judge.classifier import check_classifier
 from monitor.judge.settings import JudgeSettings
@@ -135,6 +136,9 @@ class Config(Section):
     ui: UiSettings = UiSettings()
     """The built-in UI, served on the port of the sink `prometheus`."""
 
+    review: ReviewSettings = ReviewSettings()
+    """Labels by people, given on the page."""
+
     slices: Annotated[tuple[Slice, ...], Field(max_length=10)] = ()
     """Attributes to break rates down by, such as `[prompt.version, gen_ai.request.model, tenant]`. Each becomes a value
     of the label `slice` in `ragmonitor_slice_*`, with up to 20 values per app. Results store only these attributes. See
@@ -235,6 +239,17 @@ class Config(Section):
                     f"sinks[{index}].include_texts: sinks send what the history holds, and `storage.texts` is"
                     f" `{self.storage.texts}`. Set `storage: {{texts: all}}`, or remove the option"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _review_shows_texts(self) -> Config:
+        if self.review.enabled and self.storage.texts != "all":
+            raise ConfigError(
+                f"review.enabled: people label what they read, and `storage.texts` is `{self.storage.texts}`."
+                " Set `storage: {texts: all}`"
+            )
+        if self.review.enabled and not self.ui.enabled:
+            raise ConfigError("review.enabled: answers are labelled in the UI, and `ui.enabled` is off. Set it")
         return self
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""The audit log: who read texts of the traffic, exported them, had them erased, or noted something; one line each.
+"""The audit log: who read texts of the traffic, exported them, had them erased, labelled or noted; one line each.
 
 The running monitor and the commands write to the same file in the storage folder. Lines hold no text of the traffic.
 """
@@ -24,7 +24,7 @@ AT_MOST: Final = 16 * 1024**2
 
 AUDITED: Final = frozenset(
     {Event.TEXTS_VIEWED, Event.TEXTS_EXPORTED, Event.TEXTS_TRIED, Event.TEXTS_FORGOTTEN, Event.INCIDENT_NOTED}
-)
+) | {Event.REVIEWER_SIGNED_IN, Event.REVIEWER_REFUSED, Event.ANSWER_LABELLED}
 _SAY_AGAIN: Final = 300.0
 
 

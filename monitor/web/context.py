@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from monitor.alerts.policy import AlertPolicy, own_rules, policy_for
 from monitor.alerts.rule_windows import RuleWindows
@@ -12,6 +13,7 @@ from monitor.jobs.backfill.store import Missed
 from monitor.jobs.incidents import IncidentKeeper
 from monitor.jobs.reports import HistoryReports
 from monitor.jobs.review import ReviewQueue
+from monitor.jobs.review.reviewers import Reviewers
 from monitor.jobs.trial.queue import TrialQueue
 from monitor.model.outcome import DefectRule
 from monitor.model.service_version import VersionChange
@@ -22,6 +24,14 @@ from monitor.sinks.history import HistorySink
 from monitor.stages import Runtime
 from monitor.statistics.slice_sums import Sliced
 from monitor.statistics.windows import Windows
+
+
+class ReviewParts(NamedTuple):
+    """What the pages of the review work with. `blind`: the judge's verdict is shown after the reviewer's own."""
+
+    queue: ReviewQueue
+    reviewers: Reviewers
+    blind: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +53,7 @@ class PageContext:
         retention: how many seconds the history keeps results; `keeps_texts`: with question, context and answer.
         incidents: the incidents, and what people note on them.
         reports: diagnoses of rates, and lists of documents and of unanswered questions; they raise `MonitorError`.
-        review: the queue of answers that people review.
+        review: lets people label answers; None where that is switched off.
         trials: runs an evaluator on one case; None where trials are switched off.
     """
 
@@ -68,8 +78,8 @@ class PageContext:
     keeps_texts: bool
     incidents: IncidentKeeper
     reports: HistoryReports
+    review: ReviewParts | None = None
     trials: TrialQueue | None = None
-    review: ReviewQueue | None = None
 
     def alert_rules(self, evaluator: str) -> tuple[DefectRule, ...]:
         """Return the defect rules that alerts on an evaluator bring themselves."""

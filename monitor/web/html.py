@@ -57,10 +57,21 @@ class Marked(NamedTuple):
 
 def marked(response: str, results: Sequence[ResultView], fold: int = _FOLD) -> Marked:
     """Split `response` into highlighted parts; what exceeds `fold` characters by much is folded."""
-    marks = [one for result in results for one in unsupported(result)]
+    return with_marks(response, [one for result in results for one in unsupported(result)], fold)
+
+
+def with_marks(response: str, marks: Sequence[EvidenceView], fold: int = _FOLD) -> Marked:
+    """Split `response` like `marked`, at these marks."""
     parts = highlights.highlight(response, [one.place or (0, 0) for one in marks])
     at = fold if len(response) > fold * 5 // 4 else len(response)
     return Marked(*highlights.split(parts, at), marks)
+
+
+def with_stretches(response: str, stretches: Sequence[tuple[int, int]]) -> Marked:
+    """Split `response` like `marked`, at stretches of which nothing is said."""
+    return with_marks(
+        response, [EvidenceView(claim="", verdict="found", start=start, end=end, note="") for start, end in stretches]
+    )
 
 
 def titled(part: highlights.HighlightedPart, marks: Sequence[EvidenceView]) -> str:
@@ -126,6 +137,8 @@ def _environment() -> Environment:
         "bar": charts.bar,
         "trend": charts.trend,
         "marked": marked,
+        "with_marks": with_marks,
+        "with_stretches": with_stretches,
         "titled": titled,
         "link": link,
         "to_case": to_case,
@@ -133,6 +146,7 @@ def _environment() -> Environment:
         "to_why": texts.to_why,
         "to_diagnosis": texts.to_diagnosis,
         "to_list": to_list,
+        "to_review": texts.to_review,
         "fold": _FOLD,
     }
     return made

@@ -10,7 +10,7 @@ import anyio.to_thread
 
 from monitor.telemetry.site import WebResponse
 from monitor.web.context import PageContext
-from monitor.web.settings import NOTE_PATHS, TRIAL_PATHS, UiSettings
+from monitor.web.settings import NOTE_PATHS, REVIEW_PATHS, TRIAL_PATHS, UiSettings
 
 if TYPE_CHECKING:
     from monitor.web.pages import Pages
@@ -40,4 +40,5 @@ def mount(context: PageContext, settings: UiSettings) -> None:
         return await (await pages()).post(path, headers, body)
 
     context.runtime.site.mount(get, names=settings.names)
-    context.runtime.site.mount_post(post, NOTE_PATHS if context.trials is None else NOTE_PATHS | TRIAL_PATHS)
+    optional = ((context.trials, TRIAL_PATHS), (context.review, REVIEW_PATHS))
+    context.runtime.site.mount_post(post, NOTE_PATHS.union(*(paths for part, paths in optional if part is not None)))

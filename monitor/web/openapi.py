@@ -16,6 +16,9 @@ from monitor.web.documents import DocumentsView, UnansweredView
 from monitor.web.incidents import IncidentReportView, IncidentsView
 from monitor.web.post_guard import NoteRequest, TrialRequest
 from monitor.web.rate_views import AlertsView, Overview
+from monitor.web.review.access import TOKEN_HEADER
+from monitor.web.review.views import ReviewCaseView, ReviewLabelsView, ReviewView
+from monitor.web.review.work import LabelRequest
 from monitor.web.trials import TrialView
 from monitor.web.views import AnswersView, CaseView, ErrorView
 from monitor.web.why import WhyView
@@ -35,7 +38,25 @@ _PATHS: Final[Mapping[str, tuple[str, type[BaseModel], tuple[str, ...]]]] = {
     "alerts": ("All alerts, firing ones first.", AlertsView, ()),
     "incidents": ("The newest incidents, newest first.", IncidentsView, ()),
     "incidents/{id}": ("One incident with all that is kept of it.", IncidentReportView, ()),
+    "review": ("All queues of answers to label, and what the labels say of the judge.", ReviewView, ()),
+    "review/next": ("The next answer to label, or the one of `result`.", ReviewCaseView, queries.REVIEW_NEXT),
+    "review/labels": ("Labels, newest first.", ReviewLabelsView, queries.REVIEW_LABELS),
 }
+_REVIEWER: Final[Mapping[str, Any]] = {
+    "name": TOKEN_HEADER,
+    "in": "header",
+    "required": True,
+    "schema": {"type": "string"},
+    "description": "The token of a reviewer.",
+}
+
+
+_REVIEW_FAULTS: Final[Mapping[str, str]] = {
+    "401": "The token is missing, or is not a reviewer's.",
+    "404": "Review is switched off, or there is nothing to label.",
+    "429": "Too many wrong tokens; see `Retry-After`.",
+}
+_NAMES: Final[Mapping[str, str]] = {"review/next": "next_to_label", "review/labels": "labels"}
 
 
 def document() -> bytes:
@@ -46,7 +67,8 @@ def document() -> bytes:
 def described() -> dict[str, Any]:
     """Return the description."""
     shown = [*(view for _, view, _ in _PATHS.values()), TrialView, ErrorView]
-    models = [*((view, "serialization") for view in shown), (TrialRequest, "validation"), (NoteRequest, "validation")]
+    sent = (TrialRequest, NoteRequest, LabelRequest)
+    models = [*((view, "serialization") for view in shown), *((one, "validation") for one in sent)]
     _, schema = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type] # literals
     return {
         "openapi": "3.1.0",
@@ -61,6 +83,10 @@ def described() -> dict[str, Any]:
             **{f"/{path}": {"get": _operation(path, *about)} for path, about in _PATHS.items()},
             "/try": {"post": _trial()},
             "/notes": {"post": _note()},
+            "/review/labels": {
+                "get": _operation("review/labels", *_PATHS["review/labels"]),
+                "post": _label(),
+            },
         },
         "components": {"schemas": schema["$defs"]},
     }
@@ -77,6 +103,8 @@ def _operation(path: str, summary: str, view: type[BaseModel], parameters: Itera
         given.append(
             {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}, "description": "Its id."}
         )
+    if path.startswith("review"):
+        given.append(dict(_REVIEWER))
     responses = {
         "200": _response("The requested view.", view),
         "400": _response("A parameter is wrong; `error` names it, its value and what is allowed.", ErrorView),
@@ -86,7 +114,9 @@ def _operation(path: str, summary: str, view: type[BaseModel], parameters: Itera
         responses["404"] = _response("No result of this trace is stored.", ErrorView)
     if "{id}" in path:
         responses["404"] = _response("There is no incident with this id.", ErrorView)
-    name = path.split("/", maxsplit=1)[0] if "{id}" not in path else "incident"
+    if path.startswith("review"):
+        responses |= {status: _response(about, ErrorView) for status, about in _REVIEW_FAULTS.items()}
+    name = "incident" if "{id}" in path else _NAMES.get(path, path.split("/", maxsplit=1)[0])
     return {"operationId": name, "summary": summary, "parameters": given, "responses": responses}
 
 
@@ -129,6 +159,30 @@ def _note() -> dict[str, Any]:
         "requestBody": {"required": True, "content": sent},
         "responses": {
             "200": _response("The incident, with the note.", IncidentReportView),
+            **{status: _response(about, ErrorView) for status, about in faults.items()},
+        },
+    }
+
+
+def _label() -> dict[str, Any]:
+    sent = {"application/json": {"schema": {"$ref": f"#/components/schemas/{LabelRequest.__name__}"}}}
+    faults = {
+        **_REVIEW_FAULTS,
+        "400": "The body is wrong; `error` names the field and what is allowed.",
+        "403": "The request comes from another website.",
+        "409": "The reviewer has another label of this answer than `seen` says.",
+        "410": "The answer, or its text, has been deleted.",
+        "413": "The body is too large.",
+        "415": "The content type is not JSON.",
+        "503": "The label cannot be written at the moment.",
+    }
+    return {
+        "operationId": "label",
+        "summary": "Label an answer, or change one's label. The audit log says who did, without the comment.",
+        "parameters": [dict(_REVIEWER)],
+        "requestBody": {"required": True, "content": sent},
+        "responses": {
+            "200": _response("The answer with the label, and what the judge said.", ReviewCaseView),
             **{status: _response(about, ErrorView) for status, about in faults.items()},
         },
     }

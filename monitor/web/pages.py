@@ -24,7 +24,8 @@ from monitor.web.incidents import IncidentPages, IncidentReportView
 from monitor.web.queries import BadQueryError
 from monitor.web.rate_views import Overview
 from monitor.web.responses import HEADERS, JSON, html_response, json_response
-from monitor.web.settings import NOTE_PATHS, UiSettings
+from monitor.web.review.pages import REVIEW_PAGES, ReviewPages
+from monitor.web.settings import NOTE_PATHS, REVIEW_PATHS, UiSettings
 from monitor.web.texts import plain, to_why
 from monitor.web.trials import TrialPages
 from monitor.web.view_audit import ViewAudit
@@ -52,6 +53,8 @@ class Pages:
         self._audit = ViewAudit(context.runtime)
         trials = context.trials
         self._trials = TrialPages(context, trials, settings, self._audit) if trials is not None else None
+        review = context.review
+        self._review = ReviewPages(context, review, settings, self._audit) if review is not None else None
         self._incidents = IncidentPages(context, settings, self._audit)
         lists = DocumentPages(context, self._audit)
         self._slots = anyio.Semaphore(_CONCURRENT)
@@ -68,6 +71,7 @@ class Pages:
             "/unanswered": lists.unanswered,
             f"{_API}documents": lists.documents_json,
             f"{_API}unanswered": lists.unanswered_json,
+            "/review": self._no_review,
             "/favicon.svg": self._icon,
             f"{_API}overview": self._overview_json,
             f"{_API}answers": self._answers_json,
@@ -85,9 +89,9 @@ class Pages:
             f"{_API}incidents/": self._incident_json,
         }
 
-    async def __call__(self, path: str, query: str, _headers: Mapping[str, str]) -> WebResponse | None:
+    async def __call__(self, path: str, query: str, headers: Mapping[str, str]) -> WebResponse | None:
         """Return the page at `path`; None where there is none."""
-        page = self._page(path)
+        page = self._page(path, headers)
         if page is None:
             return None
         if self._waiting >= _MAX_WAITING:
@@ -106,13 +110,17 @@ class Pages:
 
     async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> WebResponse:
         """Respond to what is posted to `path`."""
+        if self._review is not None and path in REVIEW_PATHS:
+            return await self._review.post(path, headers, body)
         if path in NOTE_PATHS:
             return await self._incidents.post(path, headers, body)
         if self._trials is None:
             return await self._error(path, HTTPStatus.NOT_FOUND, "Trials are switched off.")
         return await self._trials.post(path, headers, body)
 
-    def _page(self, path: str) -> Callable[[str], _Response] | None:
+    def _page(self, path: str, headers: Mapping[str, str]) -> Callable[[str], _Response] | None:
+        if self._review is not None and path in REVIEW_PAGES:
+            return partial(self._review.get, path, headers)
         for start, page in self._pages_by_id.items():
             if path.startswith(start) and len(path) > len(start):
                 return partial(page, path[len(start) :])
@@ -254,6 +262,10 @@ class Pages:
             view = await self._incidents.one(name, f"{_API}incidents")
         return await (json_response(view) if view else self._error(_API, HTTPStatus.NOT_FOUND, _NO_INCIDENT))
 
+    async def _no_review(self, query: str) -> WebResponse:
+        queries.read(query, ())
+        return await html_response("no_review", now=self._context.runtime.clock.now(), up="")
+
     async def _why(self, query: str) -> WebResponse:
         asked = self._why_query(query)
         view = await why.explain(self._context, asked) if asked.trace or asked.evaluator else None
@@ -313,6 +325,6 @@ class Pages:
     async def _error(self, path: str, status: HTTPStatus, message: str, link: str = "") -> WebResponse:
         if path.startswith(_API):
             return await json_response(ErrorView(error=message), status)
-        up = "../" if path.startswith(("/case/", "/tried/", "/incidents/")) else ""
+        up = "../" if path.startswith(("/case/", "/tried/", "/incidents/", "/review/")) else ""
         now = self._context.runtime.clock.now()
         return await html_response("error", status, now=now, up=up, title=status.phrase, message=message, why=link)

@@ -61,7 +61,7 @@ _FIELDS: Final[Mapping[type[BaseModel], Mapping[str, str]]] = {
     TrialRequest: {"case": "trace_id", "evaluator": "evaluator", "times": "times"},
     NoteRequest: {"incident": "incident", "text": "text"},
 }
-"""The names of the fields in a form, and what they stand for."""
+"""The names of the fields in a form, and what they stand for; in other forms they are those of the model."""
 
 
 class PostGuard:
@@ -74,12 +74,28 @@ class PostGuard:
 
     def admit(self, headers: Mapping[str, str], body: bytes, kind: type[T], *, json: bool) -> T:
         """Return what is requested, of this kind, as JSON or by a form. Raises `RefusedError`."""
+        if json:
+            self._check(headers, _JSON)
+            return _read_json(body, kind)
+        given, is_own = self.admit_form(headers, body, kind)
+        if not is_own:
+            message = "the form is not from this page, or the monitor has restarted since: reload the page"
+            raise RefusedError(HTTPStatus.FORBIDDEN, message)
+        return given
+
+    def admit_form(self, headers: Mapping[str, str], body: bytes, kind: type[T]) -> tuple[T, bool]:
+        """Return what a form of this origin requests, and whether this process has rendered it.
+
+        Raises `RefusedError`. What another process has rendered is only to be shown again.
+        """
+        self._check(headers, _FORM)
+        return self._read_form(body, kind)
+
+    def _check(self, headers: Mapping[str, str], allowed: str) -> None:
         self._check_origin(headers)
         content = headers.get("content-type", "").split(";", 1)[0].strip().lower()
-        allowed = _JSON if json else _FORM
         if content != allowed:
             raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"content-type: {content!r:.80} is not {allowed}")
-        return _read_json(body, kind) if json else self._read_form(body, kind)
 
     def _check_origin(self, headers: Mapping[str, str]) -> None:
         """Refuse posts of other websites. A program sends neither header, every browser at least one."""
@@ -103,22 +119,22 @@ class PostGuard:
             return False
         return parts.netloc.lower() == host.lower() or parts.hostname in self._names
 
-    def _read_form(self, body: bytes, kind: type[T]) -> T:
+    def _read_form(self, body: bytes, kind: type[T]) -> tuple[T, bool]:
         try:
-            pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=10, errors="strict")
+            pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=20, errors="strict")
         except ValueError:
             raise RefusedError(HTTPStatus.BAD_REQUEST, "the body is not a valid form") from None
         found = dict(pairs)
-        names = {**_FIELDS[kind], "token": "token"}
+        fields = _FIELDS.get(kind) or {name: name for name in kind.model_fields}
+        names = {**fields, "token": "token"}
         if len(found) != len(pairs) or not found.keys() <= names.keys():
             raise RefusedError(HTTPStatus.BAD_REQUEST, f"a form has the fields {', '.join(names)}, each once")
-        if not hmac.compare_digest(found.pop("token", "").encode(), self.token.encode()):
-            message = "the form is not from this page, or the monitor has restarted since: reload the page"
-            raise RefusedError(HTTPStatus.FORBIDDEN, message)
+        token = found.pop("token", "")
         try:
-            return kind.model_validate({names[name]: text for name, text in found.items()})
+            given = kind.model_validate({names[name]: text for name, text in found.items()})
         except ValidationError as error:
             raise RefusedError(HTTPStatus.BAD_REQUEST, _message(error)) from None
+        return given, hmac.compare_digest(token.encode(), self.token.encode())
 
 
 def _read_json(body: bytes, kind: type[T]) -> T:

@@ -61,6 +61,10 @@ PARAMETERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
         "What comes first.",
         {"type": "string", "enum": list(get_args(Order)), "default": "worst"},
     ),
+    "by": ("In which order cases come; `api/v1/review` lists them.", {"type": "string", "maxLength": _LONGEST_VALUE}),
+    "result": ("The id of the result to label.", {"type": "string", "maxLength": _LONGEST_VALUE}),
+    "last": ("The id of the result that was labelled last.", {"type": "string", "maxLength": _LONGEST_VALUE}),
+    "show": ("Which labels.", {"type": "string", "enum": ["mine", "disagreements", "all"], "default": "mine"}),
     "search": ("A part of a document's address.", {"type": "string", "maxLength": _LONGEST_VALUE}),
     "page": ("The number of the page.", {"type": "integer", "minimum": 1, "default": 1}),
     "limit": (
@@ -69,6 +73,12 @@ PARAMETERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     ),
 }
 """Every parameter: its description and its JSON Schema."""
+
+REVIEW: Final = ("app", "evaluator", "by")
+REVIEW_CASE: Final = (*REVIEW, "result", "last")
+REVIEW_NEXT: Final = (*REVIEW, "result")
+REVIEW_LABELS: Final = ("show",)
+Show = Literal["mine", "disagreements", "all"]
 
 WHY: Final = ("trace", "evaluator", "since", "app")
 OVERVIEW: Final = ("window", "app")
@@ -221,6 +231,11 @@ def listing(given: Mapping[str, str], now: float) -> ListQuery:
         search=given.get("search", ""),
         page=int(page),
     )
+
+
+def labels(given: Mapping[str, str]) -> Show:
+    """Return which labels to show. Raises `BadQueryError`."""
+    return cast("Show", _one_of("show", given.get("show", "mine"), get_args(Show)))
 
 
 def _one_of(name: str, value: str, allowed: Collection[str]) -> str:

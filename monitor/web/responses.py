@@ -1,6 +1,7 @@
 """HTTP responses of the UI.
 
-Pages are rendered in a thread. Their headers let a browser load and run nothing but the one style sheet.
+Pages are rendered in a thread. Their headers let a browser load and run nothing but the one style sheet, and on a page
+that has one its script.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from typing import Final
 
@@ -21,11 +23,15 @@ HTML: Final = "text/html; charset=utf-8"
 JSON: Final = "application/json"
 
 STYLE: Final = files("monitor.web").joinpath("templates/style.css").read_text(encoding="utf-8").strip()
-_HASH: Final = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
 
 HEADERS: Final[Mapping[str, str]] = {
     "content-security-policy": (
-        f"default-src 'none'; style-src 'sha256-{_HASH}'; img-src 'self'; form-action 'self';"
+        f"default-src 'none'; style-src 'sha256-{_digest(STYLE)}'; img-src 'self'; form-action 'self';"
         " frame-ancestors 'none'; base-uri 'none'"
     ),
     "x-content-type-options": "nosniff",
@@ -34,7 +40,7 @@ HEADERS: Final[Mapping[str, str]] = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""Sent with every response: no scripts, no frames, no other origin, no caching."""
+"""Sent with every response: no scripts (but that of a page that has one), no frames, no other origin, no cache."""
 
 
 async def json_response(view: BaseModel, status: int = 200) -> WebResponse:
@@ -43,12 +49,19 @@ async def json_response(view: BaseModel, status: int = 200) -> WebResponse:
     return WebResponse(status, JSON, body, HEADERS)
 
 
-async def html_response(name: str, status: int = 200, **values: object) -> WebResponse:
-    """Return the page of the template `name`; `values` are those of `html.render`."""
+async def html_response(name: str, status: int = 200, *, script: str = "", **values: object) -> WebResponse:
+    """Return the page of the template `name`; `values` are those of `html.render`. Only `script` may run in it."""
 
     def write() -> bytes:
         from monitor.web import html  # noqa: PLC0415 - jinja2 takes a while to import, and JSON needs none
 
-        return html.render(name, style=STYLE, **values)  # type: ignore[arg-type] # `now` is among the values
+        return html.render(name, style=STYLE, script=script, **values)  # type: ignore[arg-type] # `now` is among the values
 
-    return WebResponse(status, HTML, await anyio.to_thread.run_sync(write), HEADERS)
+    return WebResponse(status, HTML, await anyio.to_thread.run_sync(write), _allowing(script) if script else HEADERS)
+
+
+@cache
+def _allowing(script: str) -> Mapping[str, str]:
+    """Return the headers that let this script run, by its hash, and no other."""
+    policy = f"{HEADERS['content-security-policy']}; script-src 'sha256-{_digest(script)}'"
+    return {**HEADERS, "content-security-policy": policy}

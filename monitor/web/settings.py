@@ -12,6 +12,7 @@ from monitor.stages import Component
 
 TRIAL_PATHS: Final = frozenset({"/try", "/api/v1/try"})
 NOTE_PATHS: Final = frozenset({"/note", "/api/v1/notes"})
+REVIEW_PATHS: Final = frozenset({"/review/in", "/review/out", "/review/label", "/api/v1/review/labels"})
 """What may be posted to."""
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")

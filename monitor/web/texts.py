@@ -69,6 +69,12 @@ def to_why(**query: str) -> str:
     return f"why?{urlencode({name: value for name, value in query.items() if value}, errors='replace')}"
 
 
+def to_review(name: str = "", **query: str) -> str:
+    """Return the address of a page of the review, relative to the root of the UI; empty values are left out."""
+    given = urlencode({key: value for key, value in query.items() if value}, errors="replace")
+    return f"review{f'/{name}' if name else ''}{f'?{given}' if given else ''}"
+
+
 def to_diagnosis(app: str, evaluator: str, *, fired: float, window: float | None, defect_rule: str = "") -> str:
     """Return the address of the diagnosis of an alert that fired at `fired`, relative to the root of the UI."""
     since = stamp((fired - max(window or 0.0, 3600.0)) // 60 * 60)

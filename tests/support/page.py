@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -26,6 +26,8 @@ from monitor.jobs.backfill.store import Missed
 from monitor.jobs.incidents import IncidentKeeper
 from monitor.jobs.incidents.investigation import Investigation
 from monitor.jobs.reports import HistoryReports
+from monitor.jobs.review import ReviewQueue
+from monitor.jobs.review.reviewers import Reviewers
 from monitor.jobs.topics import TopicKeeper
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Cost, DefectRule, EvaluationResult, Evidence, Score
@@ -41,7 +43,7 @@ from monitor.statistics.slice_sums import Sliced
 from monitor.statistics.windows import Windows
 from monitor.storage.history.reader import HistoryReader
 from monitor.telemetry.site import WebResponse
-from monitor.web.context import PageContext
+from monitor.web.context import PageContext, ReviewParts
 from monitor.web.mount import mount
 from monitor.web.pages import Pages
 from monitor.web.settings import UiSettings
@@ -123,6 +125,9 @@ class Site:
     sliced: Sliced = field(init=False)
     states: list[AlertState] = field(default_factory=list)
     missed: list[Missed] = field(default_factory=list)
+    reviewers: str = ""
+    """The file of reviewers; without one review is off."""
+    blind: bool = True
     keeper: IncidentKeeper = field(init=False)
     engine: AlertEngine = field(init=False)
     context: PageContext = field(init=False)
@@ -174,8 +179,19 @@ class Site:
             incidents=self.keeper,
             reports=reports,
         )
+        if self.reviewers:
+            self.context = replace(self.context, review=self._review())
         self.pages = Pages(self.context, self.settings, started_at=NOW - 100)
         mount(self.context, self.settings)
+
+    def _review(self) -> ReviewParts:
+        path = self.folder / "reviewers"
+        path.write_text(self.reviewers)
+        path.chmod(0o600)
+        scales = {name: assigned(name).evaluator.scale for name in self.evaluators}
+        kept = self.context.retention
+        queue = ReviewQueue(self.folder, scales, self.context.versions, self.runtime, retention=kept, blind=self.blind)
+        return ReviewParts(queue, Reviewers(path, self.clock, self.runtime.events), self.blind)
 
     def _config(self) -> Config:
         state = {"path": str(self.folder)}
@@ -201,10 +217,10 @@ class Site:
             for one in results:
                 await deliver([one])
 
-    async def get(self, path: str) -> WebResponse:
+    async def get(self, path: str, headers: Mapping[str, str] | None = None) -> WebResponse:
         """What the page answers to `path` with its query."""
         bare, _, query = path.partition("?")
-        found = await self.pages(unquote(bare), query, {})
+        found = await self.pages(unquote(bare), query, headers or {})
         assert found is not None, path
         return found
 

@@ -93,6 +93,7 @@ class ReviewQueue:
         runtime: lends clock, events and metrics.
         retention: seconds for which results are kept.
         texts_retention: seconds for which texts are kept; None: as long as the results.
+        blind: hide what the judge said of a case until the reviewer has labelled it.
         changed: called in the event loop after a label was kept or withdrawn, with its evaluator.
     """
 
@@ -105,6 +106,7 @@ class ReviewQueue:
         *,
         retention: float,
         texts_retention: float | None = None,
+        blind: bool = True,
         changed: Callable[[str], None] = lambda _: None,
     ) -> None:
         report = reporter("labels", runtime.events, runtime.metrics)
@@ -116,6 +118,7 @@ class ReviewQueue:
         self._clock = runtime.clock
         self._retention = retention
         self._texts_retention = texts_retention
+        self._blind = blind
         self._changed = changed
         self._one = anyio.Lock()
         self._frames: dict[tuple[str, str, str], tuple[float, list[ReviewableResult]]] = {}
@@ -141,7 +144,7 @@ class ReviewQueue:
     async def case(self, result_id: str, reviewer: str) -> ReviewCase | None:
         """Return a case as this reviewer may see it; None where the result is not kept any more.
 
-        The judge's verdict and the labels of others are in it only once the reviewer has labelled it.
+        Only after the reviewer's own label are the labels of others in it, and in a blind review the judge's verdict.
         """
         return await anyio.to_thread.run_sync(self._case, result_id, reviewer)
 
@@ -203,7 +206,7 @@ class ReviewQueue:
             return [name for name in reversed(by_result) if name not in mine and _disagree(by_result[name])]
         frame = self._frame(app, evaluator, version)
         if order is not ReviewOrder.MEASURE:
-            wanted = (one for one in frame if order is ReviewOrder.NEWEST or one.doubtful)
+            wanted = (one for one in frame if one.has_texts and (order is ReviewOrder.NEWEST or one.doubtful))
             return [one.result_id for one in wanted if one.result_id not in mine]
         return self._to_measure(frame, by_result, mine, reviewer, (app, evaluator, version))
 
@@ -217,7 +220,7 @@ class ReviewQueue:
     ) -> Sequence[str]:
         app, evaluator, version = place
         drawn = self.labels.draws(app, evaluator, version)
-        kept = {one.result_id: one for one in frame}
+        kept = {one.result_id: one for one in frame if one.has_texts}
         now = self._clock.now()
         open_, second = [], []
         for number, one in enumerate(drawn):
@@ -263,7 +266,8 @@ class ReviewQueue:
         labels, draw_of = self.labels.of_result(result_id), self.labels.draw_of(result_id)
         own = next((one for one in labels if one.reviewer == reviewer), None)
         scale = self._scales.get(str(row.get("evaluator")))
-        return review_case(row, own, labels, draw_of.draw if draw_of else LabelDraw.PICKED, scale)
+        draw = draw_of.draw if draw_of else LabelDraw.PICKED
+        return review_case(row, own, labels, draw, scale, blind=self._blind)
 
     def _record(
         self, result_id: str, reviewer: str, verdict: LabelVerdict, level: str | None, comment: str
@@ -312,7 +316,7 @@ class ReviewQueue:
             labels=len(measuring),
             others=len(by_result) - len(measuring),
             disagreements=sum(map(_disagree, by_result.values())),
-            waiting=sum(is_test(one.request_id) and one.result_id not in by_result for one in frame),
+            waiting=sum(one.has_texts and is_test(one.request_id) and one.result_id not in by_result for one in frame),
             outlook=outlook(
                 Sums.total(Sums.of(one.weight, defect=one.defect) for one in frame),
                 labelled_results(measuring),
@@ -361,7 +365,7 @@ def labelled_results(by_result: Iterable[Sequence[Label]]) -> list[LabelledResul
 
 
 def _testable(frame: Sequence[ReviewableResult]) -> list[JudgedResult]:
-    testable = (one for one in frame if is_test(one.request_id))
+    testable = (one for one in frame if one.has_texts and is_test(one.request_id))
     return [JudgedResult(one.result_id, one.defect, one.score, one.weight, one.doubtful) for one in testable]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args
 
-from monitor.model.case import Document, Message
+from monitor.model.case import Document, DocumentKind, Message
 from monitor.model.label import Label, LabelDraw
 from monitor.model.outcome import Evidence, Scale
 
@@ -53,7 +53,7 @@ class ReviewCase:
         draw: how the case came: `uniform` and `stratified` measure the judge.
         own: what this reviewer said; None: nothing yet.
         others: what others said; empty until `own` is there.
-        judged: what the judge said; None until `own` is there.
+        judged: what the judge said; None in a blind review until `own` is there.
     """
 
     result_id: str
@@ -77,7 +77,13 @@ class ReviewCase:
 
 
 def review_case(
-    row: Mapping[str, Any], own: Label | None, labels: Sequence[Label], draw: LabelDraw, scale: Scale | None
+    row: Mapping[str, Any],
+    own: Label | None,
+    labels: Sequence[Label],
+    draw: LabelDraw,
+    scale: Scale | None,
+    *,
+    blind: bool = True,
 ) -> ReviewCase:
     """Make the case of a row of the history. What a damaged row lacks is empty."""
     request = row.get("request")
@@ -97,7 +103,12 @@ def review_case(
             Message(_name(one.get("role")), texts.text(one.get("content"))) for one in _maps(request.get("history"))
         ][-_TURNS:],
         sources=[
-            Document(texts.source(one.get("content")), _name(one.get("doc_uri")), _name(one.get("doc_id")))
+            Document(
+                texts.source(one.get("content")),
+                _name(one.get("doc_uri")),
+                _name(one.get("doc_id")),
+                kind=_kind(one.get("kind")),
+            )
             for one in _maps(row.get("retrieved_context"))[:_SOURCES]
         ],
         answer=answer,
@@ -108,7 +119,7 @@ def review_case(
         draw=draw,
         own=own,
         others=[one for one in labels if one.reviewer != own.reviewer] if own is not None else [],
-        judged=_judged(row, evidence, texts) if own is not None else None,
+        judged=_judged(row, evidence, texts) if own is not None or not blind else None,
     )
 
 
@@ -162,6 +173,10 @@ def _stretches(evidence: Sequence[Evidence]) -> list[tuple[int, int]]:
 
 def _maps(value: object) -> list[Mapping[str, Any]]:
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+
+
+def _kind(value: object) -> DocumentKind:
+    return next((one for one in get_args(DocumentKind) if one == value), "document")
 
 
 def _name(value: object) -> str:

@@ -15,7 +15,8 @@ _FAULTS: Final = (ValueError, TypeError, KeyError, AttributeError)
 _REVIEWABLE: Final = (
     "SELECT id, trace_id, at, defect, score, json_extract(CAST(body AS TEXT), '$.weight'),"
     " coalesce(json_extract(CAST(body AS TEXT), '$.contradicts'), 0)"
-    " OR coalesce(json_extract(CAST(body AS TEXT), '$.second.outcome') = 'refuted', 0)"
+    " OR coalesce(json_extract(CAST(body AS TEXT), '$.second.outcome') = 'refuted', 0),"
+    " coalesce(json_type(CAST(body AS TEXT), '$.response') = 'text', 0)"
     " FROM results WHERE app = ?1 AND evaluator = ?2 AND at >= ?4 AND outcome = 'score'"
     " AND json_valid(CAST(body AS TEXT)) AND json_extract(CAST(body AS TEXT), '$.scope') = 'live'"
     " AND json_extract(CAST(body AS TEXT), '$.version') = ?3 ORDER BY at DESC, id LIMIT ?5"
@@ -25,7 +26,8 @@ _REVIEWABLE: Final = (
 class ReviewableResult(NamedTuple):
     """A score that counts in the rate of its evaluator. `at`: wall-clock second of the result.
 
-    `doubtful`: the judge's explanation or its second judgement says the opposite of the score.
+    `doubtful`: the judge's explanation or its second judgement says the opposite of the score. `has_texts`: whether
+    there is something to read.
     """
 
     result_id: str
@@ -35,6 +37,7 @@ class ReviewableResult(NamedTuple):
     score: float
     weight: float
     doubtful: bool
+    has_texts: bool
 
 
 class JudgedReader:
@@ -49,11 +52,11 @@ class JudgedReader:
         if not self._path.exists():
             return []
         found = []
-        for result_id, request_id, at, defect, score, weight, doubtful in self._file.query(
+        for result_id, request_id, at, defect, score, weight, doubtful, has_texts in self._file.query(
             _REVIEWABLE, [app, evaluator, version, since, limit]
         ):
             with suppress(*_FAULTS):  # damaged bytes that SQLite does not notice
-                numbers = float(at), bool(defect), float(score), float(weight), bool(doubtful)
+                numbers = float(at), bool(defect), float(score), float(weight), bool(doubtful), bool(has_texts)
                 if numbers[3] > 0:
                     found.append(ReviewableResult(result_id, request_id, *numbers))
         return found

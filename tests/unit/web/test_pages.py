@@ -235,7 +235,7 @@ def test_every_field_of_the_api_that_has_a_unit_is_required_and_known():
 
 
 async def test_every_parameter_of_the_description_is_taken(tmp_path):
-    site = await filled(tmp_path)
+    site = await filled(tmp_path, reviewers="ana: a-token-of-ana-1234")
     for path, about in described()["paths"].items():
         for parameter in about.get("get", {}).get("parameters", ()):
             if parameter["in"] == "query":
@@ -249,8 +249,15 @@ async def test_every_parameter_of_the_description_is_taken(tmp_path):
                     value = "mostly_ungrounded or lower" if parameter["name"] == "defect_rule" else value
                 elif parameter["name"] == "defect_rule":
                     needed, value = "evaluator=groundedness&", "mostly_ungrounded or lower"
-                found = await site.get(f"/api/v1{path}?{needed}{parameter['name']}={value}")
-                assert found.status == 200, (parameter["name"], found.body)
+                taken = (200,)
+                if path == "/review/next":
+                    pair = {"app": "shop", "evaluator": "groundedness", "by": "newest"}
+                    needed = "".join(f"{name}={one}&" for name, one in pair.items() if name != parameter["name"])
+                    value = pair.get(parameter["name"], value)
+                    taken = (200, 404)  # perhaps there is nothing to label
+                sent = {"x-review-token": "a-token-of-ana-1234"}
+                found = await site.get(f"/api/v1{path}?{needed}{parameter['name']}={value}", sent)
+                assert found.status in taken, (parameter["name"], found.body)
 
 
 async def test_more_requests_than_can_wait_are_asked_to_come_again(tmp_path):

@@ -248,9 +248,12 @@ async def test_a_level_that_the_evaluator_lacks_is_refused(folder: Path):
         await review.record(case.result_id, "ana", GOOD, level="excellent")
 
 
-async def test_without_texts_a_case_says_so(tmp_path: Path):
-    await filled(tmp_path, [judged(n) for n in range(50)], texts="none")
-    case = await queue(tmp_path).next("shop", "groundedness", "ana")
+async def test_without_texts_a_case_says_so_and_is_given_to_nobody(tmp_path: Path):
+    one = judged(0)
+    await filled(tmp_path, [one, *(judged(n) for n in range(1, 50))], texts="none")
+    for order in ReviewOrder:
+        assert await queue(tmp_path).next("shop", "groundedness", "ana", order) is None
+    case = await queue(tmp_path).case(one.id, "ana")
     assert case is not None
     assert (case.texts_kept, case.answer, case.stretches) == (False, "", [])
 

@@ -1,0 +1,198 @@
+"""What a reviewer can do: see an answer, label it, get the next one, look through labels. For the pages and the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated, Final, Literal, NamedTuple
+
+import anyio
+import anyio.to_thread
+from pydantic import BaseModel, ConfigDict, Field
+
+from monitor.errors import InvalidData
+from monitor.jobs.review import ReviewOrder
+from monitor.model.label import Label, LabelVerdict
+from monitor.telemetry.events import Event
+from monitor.telemetry.site import VIEWER
+from monitor.web import queries
+from monitor.web.context import PageContext, ReviewParts
+from monitor.web.post_guard import RefusedError
+from monitor.web.queries import BadQueryError
+from monitor.web.review.views import (
+    LabelView,
+    ReviewCaseView,
+    ReviewLabelsView,
+    ReviewQueueView,
+    ReviewView,
+    case_view,
+)
+from monitor.web.texts import to_review, whole
+
+GONE: Final = "This answer has been deleted meanwhile: after its retention, or on request. Nothing was saved."
+LONGEST_COMMENT: Final = 4_000
+_NEWEST: Final = 200
+_ORDERS: Final[Mapping[ReviewOrder, str]] = {
+    ReviewOrder.MEASURE: "drawn at random, to measure the judge",
+    ReviewOrder.DOUBTFUL: "where the judge contradicts itself",
+    ReviewOrder.NEWEST: "newest first",
+    ReviewOrder.DISAGREED: "where people disagree",
+}
+
+ShortText = Annotated[str, Field(max_length=512)]
+
+
+class LabelRequest(BaseModel):
+    """A label to save."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    result: Annotated[str, Field(min_length=1, max_length=256)]
+    """The id of the result."""
+    verdict: Literal["good", "defect", "cannot_tell"]
+    """What the reviewer says of it."""
+    level: ShortText | None
+    """A level of the evaluator; null or empty: none is chosen."""
+    comment: Annotated[str, Field(max_length=LONGEST_COMMENT)]
+    seen: ShortText | None
+    """When the reviewer's present label of this answer was given, as the form showed it; empty: there was none. With
+    another label by now nothing is changed. Null: replace any."""
+
+
+class ReviewQuery(NamedTuple):
+    """A queue, and where in it someone is. `result` is the answer to label, `last` the one labelled before."""
+
+    app: str = ""
+    evaluator: str = ""
+    by: str = ""
+    result: str = ""
+    last: str = ""
+
+    @property
+    def address(self) -> str:
+        """The page, relative to the root of the UI."""
+        return to_review("label", **self._asdict())
+
+
+class StaleLabelError(Exception):
+    """The reviewer has labelled this result since the form was shown, in another tab, or has deleted the label."""
+
+    def __init__(self, now: LabelView | None) -> None:
+        said = now.verdict.replace("_", " ") if now is not None else ""
+        what = f"you have labelled this answer meanwhile ({said})" if said else "your label was deleted meanwhile"
+        super().__init__(f"Nothing was changed: {what}. Choose once more to replace it.")
+
+
+class ReviewWork:
+    """The work of reviewers. Its methods raise `MonitorError` where files cannot be read or written."""
+
+    def __init__(self, context: PageContext, review: ReviewParts) -> None:
+        self._context = context
+        self._queue = review.queue
+        self._blind = review.blind
+        self._saving = anyio.Lock()
+
+    async def overview(self, who: str) -> ReviewView:
+        """Return all queues and orders."""
+        places = sorted(set(self._context.windows.keys()))
+        known = [place for place in places if place[1] in self._context.versions]
+        return ReviewView(
+            at=self._now(),
+            reviewer=whole(who),
+            blind=self._blind,
+            orders={one.value: words for one, words in _ORDERS.items()},
+            queues=[await self.queue(app, evaluator) for app, evaluator in known],
+        )
+
+    async def queue(self, app: str, evaluator: str) -> ReviewQueueView:
+        """Return one queue. Raises `InvalidData` for an evaluator that is not configured."""
+        return ReviewQueueView.of(await self._queue.status(app, evaluator))
+
+    async def labels(self, who: str, show: queries.Show) -> ReviewLabelsView:
+        """Return the newest labels, or those about which people disagree."""
+        mine, limit = (who if show == "mine" else None), (None if show == "disagreements" else _NEWEST)
+        found = await anyio.to_thread.run_sync(partial(self._queue.labels.find, reviewer=mine, limit=limit))
+        shown = _disputed(found) if show == "disagreements" else found
+        newest = [LabelView.of(one) for one in reversed(shown[-_NEWEST:])]
+        return ReviewLabelsView(at=self._now(), show=show, labels=newest)
+
+    async def next(self, who: str, asked: ReviewQuery) -> ReviewQuery:
+        """Return where the next answer to label is; without a `result` if there is none. Raises `BadQueryError`."""
+        if asked.by and asked.by not in set(ReviewOrder):
+            raise BadQueryError(f"by: {asked.by!r:.80} is not one of: {', '.join(ReviewOrder)}")
+        order = ReviewOrder(asked.by or ReviewOrder.MEASURE)
+        try:
+            found = await self._queue.next(asked.app, asked.evaluator, who, order)
+        except InvalidData as error:
+            raise BadQueryError(str(error)) from None
+        return asked._replace(result=found.result_id if found is not None else "")
+
+    async def case(self, who: str, result: str) -> ReviewCaseView | None:
+        """Return an answer as this reviewer may see it; None where it, or its text, is kept no more."""
+        found = await self._queue.case(result, who)
+        if found is None or not found.texts_kept:
+            return None
+        changes = await anyio.to_thread.run_sync(self._queue.labels.changes_of, result)
+        shown = partial(case_view, found, self._context.configured, changes, self._now())
+        return await anyio.to_thread.run_sync(shown)
+
+    async def save(self, who: str, given: LabelRequest) -> ReviewCaseView:
+        """Save a label, and return the answer with it.
+
+        Raises `RefusedError` where the answer is gone, `StaleLabelError`, and `InvalidData` for a wrong level.
+        """
+        level, comment = given.level or None, given.comment.strip()
+        async with self._saving:
+            view = await self.case(who, given.result)
+            if view is None:
+                raise RefusedError(HTTPStatus.GONE, GONE)
+            before = view.own
+            said = (given.verdict, level, whole(comment))
+            if before is not None and (before.verdict, before.level, before.comment) == said:
+                return view  # a second click
+            if given.seen is not None and given.seen != stamp(before):
+                raise StaleLabelError(before)
+            saved = await self._queue.record(
+                given.result, who, LabelVerdict(given.verdict), level=level, comment=comment
+            )
+            after = await self.case(who, given.result) if saved is not None else None
+        if after is None:
+            raise RefusedError(HTTPStatus.GONE, GONE)
+        message = "an answer was labelled" if before is None else "a label was changed"
+        await self._record(message, after, given.verdict)
+        return after
+
+    async def _record(self, message: str, view: ReviewCaseView, verdict: str) -> None:
+        viewer, events = VIEWER.get(), self._context.runtime.events
+        ids = {"requests": [view.request_id], "evaluator": view.evaluator, "verdict": verdict}
+        record = partial(events.info, Event.ANSWER_LABELLED, message, who=viewer.who, peer=viewer.peer, **ids)
+        await anyio.to_thread.run_sync(record)  # it is written to a file, too
+
+    def _now(self) -> float:
+        return self._context.runtime.clock.now()
+
+
+def _disputed(labels: Sequence[Label]) -> list[Label]:
+    """Return the labels of results that some people call good and some a defect."""
+    said: dict[str, set[LabelVerdict]] = {}
+    for one in labels:
+        said.setdefault(one.result_id, set()).add(one.verdict)
+    return [one for one in labels if {LabelVerdict.GOOD, LabelVerdict.DEFECT} <= said[one.result_id]]
+
+
+def stamp(label: LabelView | None) -> str:
+    """Return what tells a label from an earlier or later one of the same reviewer; empty for none."""
+    return "" if label is None else repr(label.at)
+
+
+@contextmanager
+def viewing_as(reviewer: str) -> Iterator[None]:
+    """Let the audit log name the reviewer."""
+    before = VIEWER.get()
+    token = VIEWER.set(before._replace(who=f"reviewer {reviewer}"))
+    try:
+        yield
+    finally:
+        VIEWER.reset(token)
