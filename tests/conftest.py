@@ -3,11 +3,14 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import suite
 from tests.support.kafka import Broker
 
 TIMES = int(os.environ.get("PROPERTY_TIMES", "0"))
@@ -23,6 +26,32 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("project")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="only files that need nothing but Python and a few minutes")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    of_tests = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    return True if of_tests and config.option.quick and suite.left_out(collection_path) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the files into the order in which the processes of one run take them."""
+    if not hasattr(config, "workerinput"):
+        return
+    files = defaultdict(list)
+    for item in items:
+        files[item.nodeid.partition("::")[0]].append(item)
+    items[:] = [item for file in suite.in_order(list(files)) for item in files[file]]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.option.quick:
+        terminalreporter.section("not run here: `make test-all` runs them where they find what they need")
+        for reason, files in suite.all_left_out().items():
+            terminalreporter.write_line(f"{reason}: {', '.join(files)}")
 
 
 def pytest_collection_finish() -> None:

@@ -14,6 +14,7 @@ import pkgutil
 import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from re import _compiler as compiler  # type: ignore[attr-defined]
 from re import _constants as sre  # type: ignore[attr-defined]
@@ -52,6 +53,7 @@ class Found(NamedTuple):
         return (lambda text: tried(text.encode())) if isinstance(one.pattern, bytes) else tried
 
 
+@cache
 def every() -> tuple[list[Found], list[str]]:
     """Find every pattern, each once; and the calls of `re` with patterns that are made of what is not known."""
     held, (written, unknown) = list(compiled()), called()
@@ -105,17 +107,17 @@ def _inside(value: Any, place: str, seen: set[int]) -> Iterator[tuple[str, re.Pa
 def _uses() -> dict[tuple[str, str], set[str]]:
     """By module and name: the methods by which a pattern with this name is used, there or where it is imported."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for name, tree in _trees():
+    for name, nodes in _nodes():
         where = {}
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.ImportFrom) and node.module:
                 where |= {(one.asname or one.name): (node.module, one.name) for one in node.names}
-        plain = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        for node in ast.walk(tree):
+        plain = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+        for node in nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _APPLIED_BY:
                 plain.add(id(node.args[0]))
                 found[name, ast.unparse(node.args[0])].add(_APPLIED_BY[node.func.id])
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 found[where.get(node.value.id, (name, node.value.id))].add(node.attr)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in plain:
@@ -123,18 +125,22 @@ def _uses() -> dict[tuple[str, str], set[str]]:
     return found
 
 
-def _trees() -> Iterator[tuple[str, ast.Module]]:
+@cache
+def _nodes() -> list[tuple[str, list[ast.AST]]]:
     top = Path(monitor.__file__).parent
+    found = []
     for path in sorted(top.rglob("*.py")):
         inner = path.relative_to(top.parent).with_suffix("").parts
-        yield ".".join(inner[:-1] if inner[-1] == "__init__" else inner), ast.parse(path.read_text())
+        nodes = list(ast.walk(ast.parse(path.read_bytes())))
+        found.append((".".join(inner[:-1] if inner[-1] == "__init__" else inner), nodes))
+    return found
 
 
 def called() -> tuple[list[Found], list[str]]:
     """Find the patterns of calls such as `re.sub(r"...", ...)`; and the places of those made of what is not known."""
     found, unknown = [], []
-    for name, tree in _trees():
-        for node in ast.walk(tree):
+    for name, nodes in _nodes():
+        for node in nodes:
             if not _is_call_of_re(node):
                 continue
             values = dict(vars(importlib.import_module(name)))

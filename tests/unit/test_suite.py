@@ -1,4 +1,4 @@
-"""No test is forgotten: `make test` and CI run every file, each of them once."""
+"""No test is forgotten: CI runs every file, and `make test` those that need nothing but Python."""
 
 from __future__ import annotations
 
@@ -8,19 +8,42 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import suite
 from tests.support.paths import ROOT
 from tests.support.tools import free_port
 from tests.support.work import assert_linear, calls
 
-SUITE = (ROOT / "tests" / "all.sh").read_text()
+FILES = sorted(str(file.relative_to(ROOT)) for file in (ROOT / "tests").rglob("test_*.py"))
 
 
-def test_every_file_of_tests_is_in_one_part_of_the_suite():
-    parts = [part.split() for part in re.findall(r"^\w+=\((tests/.*)\)$", SUITE, re.MULTILINE)]
-    folders = [ROOT / folder for part in parts for folder in part]
-    assert len(parts) == 2
-    for file in (ROOT / "tests").rglob("test_*.py"):
-        assert sum(folder in file.parents for folder in folders) == 1, f"{file} would run never, or twice"
+def test_every_file_of_tests_runs_once_and_the_longest_begin_first():
+    order = suite.in_order(FILES)
+    assert sorted(order) == FILES
+    assert order[: len(suite.LONGEST)] == list(suite.LONGEST)
+    assert {file.split("/")[1] for file in order[-20:]} <= set(suite.COMPUTING), "they fill the cores to the end"
+
+
+def test_what_needs_a_real_program_or_minutes_is_left_out_of_the_quick_part_and_named_once():
+    left_out = suite.all_left_out()
+    named = [f"tests/{file}" for files in left_out.values() for file in files]
+    assert len(named) == len(set(named))
+    quick = set(FILES) - set(named)
+    assert quick >= {file for file in FILES if file.split("/")[1] in suite.COMPUTING}
+    assert "tests/integration/test_otlp_http.py" in quick
+    assert {file for file in FILES if file.startswith("tests/e2e/")} <= set(named)
+    for file, reason in {
+        "integration/test_kafka_source.py": "Apache Kafka: Java 17 and Maven",
+        "integration/test_boards_in_prometheus.py": "Apache Kafka: Java 17 and Maven",
+        "integration/test_page_browser.py": "Chromium",
+        "integration/test_promtool_rules.py": "Prometheus and Alertmanager",
+        "integration/test_otel_events.py": "the OpenTelemetry Collector: Go",
+        "integration/test_sdk_javascript.py": "node",
+    }.items():
+        assert file in left_out[reason]
+
+
+def test_every_helper_that_brings_a_program_and_every_lengthy_file_is_there():
+    assert [one for one in (*suite.SERVERS, *suite.LENGTHY, *suite.LONGEST) if not (ROOT / one).exists()] == []
 
 
 def _mirrored(file: Path) -> bool:
@@ -54,10 +77,18 @@ def test_every_file_with_tests_is_found():
             assert file.name.startswith("test_"), f"pytest passes {file} over"
 
 
-def test_make_and_ci_run_the_whole_suite():
+def test_ci_runs_everything_and_the_readme_and_the_docs_name_the_same_commands():
     makefile, ci = (ROOT / "Makefile").read_text(), (ROOT / ".ci" / "run").read_text()
-    assert re.search(r"^test: .*\n\t@tests/all\.sh$", makefile, re.MULTILINE)
-    assert ci.rstrip().endswith("make check\nmake test")
+    targets = dict(re.findall(r"^([a-z-]+):.*\n\t(.+)$", makefile, re.MULTILINE))
+    assert "pytest --quick" in targets["test"]
+    assert targets["test-all"] == "@tests/all.sh"
+    assert (ROOT / "tests" / "all.sh").read_text().rstrip().endswith('"$@" tests')
+    assert re.findall(r"^make (?!\.)(\S+)", ci, re.MULTILINE) == ["check", "test-all"]
+    contributing = (ROOT / "docs" / "contributing.md").read_text()
+    for text in ((ROOT / "README.md").read_text(), contributing):
+        assert set(re.findall(r"^\$ make ([\w-]+)", text, re.MULTILINE)) <= set(targets)
+        assert "$ make test " in text
+    assert "$ make test-all" in contributing
 
 
 def test_processes_of_one_run_take_ports_from_ranges_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

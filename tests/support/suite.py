@@ -1,0 +1,104 @@
+"""Which files of the tests `make test` runs, what the others need, and in which order files begin."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from functools import cache
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Final
+
+from tests.support.paths import ROOT
+
+TESTS: Final = ROOT / "tests"
+
+COMPUTING: Final = ("contract", "property", "unit")
+"""Folders whose tests need nothing but Python, and mostly compute."""
+
+SERVERS: Final = {
+    "tests/support/kafka.py": "Apache Kafka: Java 17 and Maven",
+    "tests/support/prometheus.py": "Prometheus and Alertmanager",
+    "tests/support/collector.py": "the OpenTelemetry Collector: Go",
+    "tests/support/browser.py": "Chromium",
+    "tests/support/kubernetes.py": "the schemas of Kubernetes: Go",
+    "tests/support/deploy.py": "systemd, Docker Compose, hadolint: Go",
+    "tests/support/image.py": "root, to build the image",
+    "tests/backends/servers.py": "MLflow and Phoenix",
+}
+"""Helpers that bring a real program, with its name and what it is made with."""
+
+LENGTHY: Final = ("tests/e2e", "tests/integration/test_package.py")
+"""Files and folders that need nothing but Python and take minutes: they start monitors again and again."""
+
+LONGEST: Final = (
+    "tests/e2e/test_states.py",
+    "tests/e2e/test_kafka_fleet.py",
+    "tests/e2e/test_whole_stack.py",
+    "tests/e2e/test_kafka_group.py",
+    "tests/e2e/test_backfill.py",
+    "tests/e2e/test_workers.py",
+    "tests/e2e/test_trouble.py",
+    "tests/e2e/test_severity.py",
+    "tests/e2e/test_every_answer.py",
+    "tests/e2e/test_lifecycle.py",
+    "tests/e2e/test_memory.py",
+    "tests/integration/test_adding.py",
+    "tests/e2e/test_alert_arrives.py",
+)
+"""Files that take longest, in this order: begun last, one of them would run alone in the end."""
+
+
+@cache
+def _imported(path: Path) -> frozenset[Path]:
+    """Return the files of the tests that one of them imports."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
+        elif isinstance(node, ast.Import):
+            names |= {one.name for one in node.names}
+    files = (ROOT / f"{name.replace('.', '/')}.py" for name in names if name.startswith("tests."))
+    return frozenset(file for file in files if file.exists())
+
+
+def needs(path: Path) -> list[str]:
+    """Return what a file of tests needs beside Python: named by the helpers that it imports, or itself asks for."""
+    seen, waiting = {path}, [path]
+    while waiting:
+        for one in _imported(waiting.pop()) - seen:
+            seen.add(one)
+            waiting.append(one)
+    found = [name for helper, name in SERVERS.items() if ROOT / helper in seen]
+    asked = re.findall(r"\brequire\(\"([\w-]+)\"", path.read_text())
+    return found or list(dict.fromkeys(asked))
+
+
+def left_out(path: Path) -> str:
+    """Return why `make test` passes a file over; "" where it runs it."""
+    inner = path.relative_to(ROOT)
+    if inner.parts[1] in COMPUTING:
+        return ""
+    if missing := needs(path):
+        return missing[0]
+    lengthy = any(inner.is_relative_to(one) for one in LENGTHY)
+    return "minutes: they start monitors again and again" if lengthy else ""
+
+
+def all_left_out() -> dict[str, list[str]]:
+    """Return the files that `make test` passes over, by what they need."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(TESTS.rglob("test_*.py")):
+        if reason := left_out(path):
+            found[reason].append(str(path.relative_to(TESTS)))
+    return dict(sorted(found.items()))
+
+
+def in_order(files: list[str]) -> list[str]:
+    """Return files so that those that wait and those that compute run side by side, and the longest begin first."""
+    rest = [file for file in files if file not in LONGEST]
+    computing = [file for file in rest if file.split("/")[1] in COMPUTING]
+    waiting = [file for file in rest if file not in set(computing)]
+    mixed = chain.from_iterable(zip_longest(waiting, computing))
+    return [*(file for file in LONGEST if file in files), *(file for file in mixed if file is not None)]
