@@ -14,11 +14,11 @@ from monitor import config as configuration
 from monitor.cli import _options
 from monitor.cli.console.output import align, clean, echo_json, echo_lines, exit_status_1, report, writing
 from monitor.clock import SystemClock
-from monitor.config import Config
 from monitor.errors import ConfigError
 from monitor.model.label import LabelVerdict
 from monitor.operations import labels as operation
 from monitor.operations.labels import LabelFilter, LabelImport
+from monitor.operations.labels.drawing import draw_cases
 from monitor.operations.labels.reading import VerdictWords, read_labels
 from monitor.operations.labels.server import SentLabels
 from monitor.operations.labels.writing import LabelFormat
@@ -33,6 +33,10 @@ def labels(
     *,
     read: Annotated[Path | None, typer.Option("--import", metavar="FILE", help="Read labels from this file.")] = None,
     write: Annotated[Path | None, typer.Option("--export", metavar="FILE", help="Write the labels to a file.")] = None,
+    draw: Annotated[
+        int | None,
+        typer.Option("--draw", min=1, max=1000, metavar="N", help="With --export: write N answers to label instead."),
+    ] = None,
     pull: Annotated[Server | None, typer.Option("--pull", help="Read what people said on this server.")] = None,
     push: Annotated[Server | None, typer.Option("--push", help="Write the labels to this server.")] = None,
     form: Annotated[
@@ -62,8 +66,9 @@ def labels(
 ) -> None:
     """Count the labels that people gave, import them, or export them.
 
-    --import reads JSON Lines, CSV, and the JSON of Argilla and Label Studio. --pull and --push use the address and key
-    of the configured sink `langfuse`, `phoenix` or `mlflow`. --push langfuse --queue puts the judged answers into an
+    --import reads JSON Lines, CSV, and the JSON of Argilla and Label Studio. --draw N with --export, --app and
+    --evaluator draws answers so that their labels measure the judge. --pull and --push use the address and key of the
+    configured sink `langfuse`, `phoenix` or `mlflow`. --push langfuse --queue puts the judged answers into an
     annotation queue. Importing a file twice changes nothing. Exit status 1: something could not be read or sent.
     """
     chosen = [one for one in (read, write, pull, push) if one is not None]
@@ -71,6 +76,8 @@ def labels(
         raise typer.BadParameter("choose one of --import, --export, --pull and --push")
     if queue and "langfuse" not in (pull, push):
         raise typer.BadParameter("needs --pull langfuse or --push langfuse", param_hint="--queue")
+    if draw is not None and (write is None or app is None or evaluator is None):
+        raise typer.BadParameter("needs --export, --app and --evaluator", param_hint="--draw")
     settings = configuration.load(config)
     window = _options.read("--since", parse_duration, since)
     recent = LabelFilter(app=app, evaluator=evaluator, since=SystemClock().now() - window)
@@ -80,8 +87,14 @@ def labels(
         if read is not None:
             file = read_labels(_content(read), words, name=read.name)
             _imported(operation.import_labels(settings, file, every, reviewer=reviewer), as_json=as_json)
+        elif write is not None and draw is not None and app is not None and evaluator is not None:
+            cases = draw_cases(settings, app, evaluator, draw, SystemClock(), redact=redaction)
+            _save(write, operation.export_tasks(form, cases))
+            report(f"{len(cases)} answers to label written to {write}")
         elif write is not None:
-            _write(settings, write, form, every, redact=redaction)
+            text, number = operation.export_labels(settings, form, every, redact=redaction)
+            _save(write, text)
+            report(f"{number} labels written to {write}")
         elif pull is not None:
             server = operation.open_server(settings, pull, name=name, queue=queue, project=project)
             _imported(operation.pull_labels(settings, server, recent, words), as_json=as_json)
@@ -103,12 +116,10 @@ def _content(path: Path) -> bytes:
         raise ConfigError(f"--import: cannot read {path}: {error.strerror}") from None
 
 
-def _write(settings: Config, path: Path, form: LabelFormat, wanted: LabelFilter, *, redact: bool) -> None:
-    text, number = operation.export_labels(settings, form, wanted, redact=redact)
+def _save(path: Path, text: str) -> None:
     with writing("--export", path):
         path.touch(mode=0o600)
         path.write_text(text, encoding="utf-8")
-    report(f"{number} labels written to {path}")
 
 
 def _imported(found: LabelImport, *, as_json: bool) -> None:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from typer.testing import Result
 
+from monitor.model.label import is_test
 from monitor.storage.history.reader import HistoryReader
 from monitor.storage.labels import LabelReader
 from tests.support.command import command, read_rows, write_rows
@@ -186,6 +187,29 @@ def test_labels_come_in_from_a_file_once_and_go_out_as_the_test_set_with_their_c
 
     shown = labels(monitor).output.split()
     assert shown[-3:] == ["30", "10", "0"] or shown[-3:] == ["31", "9", "0"]
+
+
+def test_answers_drawn_for_a_tool_measure_the_judge_when_their_labels_come_back(
+    monitor: MonitorProcess, tmp_path: Path
+) -> None:
+    path, place = tmp_path / "tasks.json", ("--app", "shop", "-e", EVALUATOR)
+    (monitor.folder / "state" / "labels.db").unlink(missing_ok=True)
+    drawing = ("--draw", "6", "--export", path, "--format", "label-studio", *place)
+    assert "6 answers to label written" in labels(monitor, *drawing).output
+    tasks = json.loads(path.read_text())
+    assert MAIL not in path.read_text()
+    labels(monitor, *drawing)  # what is drawn and not labelled comes again
+    assert json.loads(path.read_text()) == tasks
+    for number, task in enumerate(tasks):
+        choice = {"from_name": "verdict", "type": "choices", "value": {"choices": ["defect" if number % 2 else "good"]}}
+        task["annotations"] = [{"completed_by": {"email": "ana"}, "result": [choice]}]
+    tasks[0]["data"] |= {"probability": 1e-9}  # what a tool sends decides nothing
+    path.write_text(json.dumps(tasks))
+    assert "6 new" in labels(monitor, "--import", path).output
+    found = LabelReader(monitor.folder / "state" / "labels.db").find()
+    assert all(one.draw.measures and is_test(one.request_id) for one in found)
+    assert min(one.probability or 0 for one in found) > 1e-6
+    assert "needs --export" in labels(monitor, "--draw", "6").output
 
 
 def test_a_label_of_a_request_that_was_erased_is_not_kept(monitor: MonitorProcess, tmp_path: Path) -> None:

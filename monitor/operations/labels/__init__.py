@@ -91,6 +91,11 @@ def import_labels(
                 label = _label(one, results, reviewer, now)
                 if wanted.evaluator not in (None, label.evaluator) or wanted.app not in (None, label.app):
                     continue
+                drawn = store.draw_of(label.result_id)
+                if drawn is not None:
+                    label = replace(label, draw=drawn.draw, probability=drawn.probability)
+                elif one.judgement is None:  # no copy of what was kept here, and nothing else says how it was drawn
+                    label = replace(label, draw=LabelDraw.IMPORTED, probability=None)
                 label = replace(label, user=_user(history, label.request_id))
                 counts[_keep(store, label)] += 1
             except InvalidData as error:
@@ -123,6 +128,11 @@ def export_labels(config: Config, form: LabelFormat, wanted: LabelFilter, *, red
         labels if form in (LabelFormat.JSONL, LabelFormat.CSV) else [one for one in labels if one.result_id in cases]
     )
     return text, len(shown)
+
+
+def export_tasks(form: LabelFormat, cases: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return answers that wait for a label, as `draw_cases` gives them, in a format."""
+    return write_labels(form, (), cases)
 
 
 def stored_labels(config: Config, wanted: LabelFilter) -> list[Label]:

@@ -1,0 +1,79 @@
+"""Draws answers for people who label in another tool, as the queue on the page draws them for its reviewers."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from monitor.clock import Clock
+from monitor.config import Config
+from monitor.errors import MonitorError
+from monitor.jobs.review import NEWEST_AT_MOST
+from monitor.model.label import LabelVerdict, ReviewDraw, is_test
+from monitor.operations.export import collect_results
+from monitor.statistics.review_draws import JudgedResult, draws
+from monitor.storage import files
+from monitor.storage.history.judged import JudgedReader
+from monitor.storage.history.reader import HistoryReader
+from monitor.storage.labels import LabelStore
+
+
+def draw_cases(
+    config: Config, app: str, evaluator: str, number: int, clock: Clock, *, redact: bool = True
+) -> dict[str, dict[str, Any]]:
+    """Return up to `number` answers that wait for a label, by the id of the result: rows as of `rag-monitor export`.
+
+    Each has `draw` and `probability`. First come those that were drawn before, for the page or for another export, then
+    new ones, which are noted in the storage folder: their labels measure the judge when they come back. Personal data
+    is masked unless `redact` is off. Raises `MonitorError` where no answer can be drawn.
+    """
+    history = HistoryReader(config.storage.path / files.HISTORY)
+    newest = history.results(app=app, evaluator=evaluator, limit=1)
+    if not newest:
+        raise MonitorError(f"{app}: no results of {evaluator}")
+    version, now = str(newest[0]["version"]), clock.now()
+    frame = JudgedReader(config.storage.path / files.HISTORY).reviewable(
+        app, evaluator, version, now - config.storage.retention, NEWEST_AT_MOST
+    )
+    requests = {one.result_id: one.request_id for one in frame}
+    store = LabelStore(config.storage.path / files.LABELS, clock)
+    try:
+        labels = store.find(app=app, evaluator=evaluator, version=version)
+        known = store.draws(app, evaluator, version)
+        labelled = {one.result_id for one in labels}
+        chosen = [one for one in known if one.result_id not in labelled and one.result_id in requests][:number]
+        truths = {
+            one.result_id: one.verdict is LabelVerdict.DEFECT
+            for one in labels
+            if one.verdict is not LabelVerdict.CANNOT_TELL
+        }
+        testable = [
+            JudgedResult(one.result_id, one.defect, one.score, one.weight, one.doubtful)
+            for one in frame
+            if is_test(one.request_id)
+        ]
+        done = {one.result_id for one in known} | labelled
+        for one in islice(draws(testable, done, truths, len(known)), number - len(chosen)):
+            request = requests[one.key]
+            noted = ReviewDraw(
+                result_id=one.key,
+                request_id=request,
+                app=app,
+                evaluator=evaluator,
+                version=version,
+                draw=one.draw,
+                probability=one.probability,
+                at=now,
+                user=history.user_of(request),
+            )
+            if store.keep_draw(noted):
+                chosen.append(noted)
+    finally:
+        store.close()
+    cases = {
+        row["id"]: row for row in collect_results(config.storage, {one.result_id for one in chosen}, redact=redact)
+    }
+    if not cases:
+        raise MonitorError(f"{app}: no answer of {evaluator} waits for a label, or their texts are not kept")
+    about = {one.result_id: {"draw": one.draw.value, "probability": one.probability} for one in chosen}
+    return {name: row | about[name] for name, row in cases.items()}
