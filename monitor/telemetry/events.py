@@ -85,6 +85,7 @@ class Event(StrEnum):
     AUDIT_FAILED = "audit_failed"
     ALERT_FIRING = "alert_firing"
     ALERT_RESOLVED = "alert_resolved"
+    ALERT_DIAGNOSED = "alert_diagnosed"
     DIAGNOSIS_FAILED = "diagnosis_failed"
     NOTIFICATION_FAILED = "notification_failed"
     DIGEST_SENT = "digest_sent"

@@ -166,7 +166,7 @@ def judged(asked: Asked) -> Reply:
     return verdict(claims=[claim], explanation="as read", score=1 if bad else 5)
 
 
-def configuration(llm: LLMServer, receiver: str) -> dict[str, Any]:
+def configuration(llm: LLMServer, receiver: str, chat: str) -> dict[str, Any]:
     return {
         "judge": {"model": "openai/scripted", "api_key": "none", "api_base": llm.url,
                   "price": {"input_per_million": 1, "output_per_million": 2}},
@@ -176,7 +176,10 @@ def configuration(llm: LLMServer, receiver: str) -> dict[str, Any]:
         "storage": {"texts": "all"},
         "canary": {"interval": None},
         "alerts": [{"evaluator": "groundedness", "warning": "20%", "windows": [{"window": "1h", "z": 2.58}]}],
-        "notify": [{"type": "alertmanager", "url": receiver, "resend_interval": "1s"}],
+        "notify": [
+            {"type": "alertmanager", "url": receiver, "resend_interval": "1s"},
+            {"type": "slack", "url": f"{chat}services/T0/B0/s3cret"},
+        ],
     }  # fmt: skip
 
 
@@ -186,6 +189,7 @@ class Raised:
 
     monitor: MonitorProcess
     hook: Webhook
+    chat: Webhook
     began: float
     lines: dict[str, str]
 
@@ -213,9 +217,9 @@ def lines_of(monitor: MonitorProcess) -> dict[str, str]:
 def raised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raised]:
     folder, now = tmp_path_factory.mktemp("diagnosis"), time.time()
     anyio.run(history, folder, now - 3 * 3600)
-    with LLMServer() as llm, webhook() as hook:
+    with LLMServer() as llm, webhook() as hook, webhook() as chat:
         llm.always(judged)
-        config = configuration(llm, hook.address)
+        config = configuration(llm, hook.address, chat.address)
         config["storage"] = {**config["storage"], "path": str(folder / "state")}
         with MonitorProcess(folder, config) as monitor:
             by_app = {app: answers(app, now) for app in APPS}
@@ -225,7 +229,7 @@ def raised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raised]:
                 number = sum(late >= one.bad for all_of in by_app.values() for one in all_of)
                 monitor.wait_for_total(number, "ragmonitor_evaluations_total", evaluator="groundedness")
             wait_until(lambda: lines_of(monitor).keys() == set(APPS), 60, "an alert with its diagnosis for each app")
-            yield Raised(monitor, hook, now - 1800, lines_of(monitor))
+            yield Raised(monitor, hook, chat, now - 1800, lines_of(monitor))
 
 
 EXPECTED = {"stale": "document kb/stale", "rollout": "prompt.version = v7", "emptied": "retrieved nothing"}
@@ -286,3 +290,15 @@ def test_the_receiver_of_the_alert_gets_the_line(raised: Raised) -> None:
 
     for app, line in raised.lines.items():
         wait_until(partial(received, app, line), 60, f"the line of {app}")
+
+
+def test_a_chat_gets_the_line_of_each_alert_once_with_the_alert_or_right_after_it(raised: Raised) -> None:
+    def told(app: str) -> list[str]:
+        blocks = (block for body in list(raised.chat.bodies) for block in body["blocks"])
+        texts = [block["text"]["text"] for block in blocks if block["type"] == "section"]
+        own = (text for text in texts if f": {app}, groundedness" in text)
+        return [text for text in own if text.startswith(("Firing", "Diagnosis")) and "Since " in text]
+
+    for app in APPS:
+        wait_until(lambda app=app: told(app), 60, f"the line of {app} in the chat")
+    assert {app: len(told(app)) for app in APPS} == dict.fromkeys(APPS, 1)

@@ -45,12 +45,14 @@ class Log(Notifier):
     takes_messages: ClassVar[bool] = False  # they may quote questions, which no log holds
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
-        """Write a line when an alert fires, at level error if it is critical, and when it is resolved."""
+        """Write a line when an alert fires (at level error if it is critical), is diagnosed later, and is resolved."""
 
         async def write(notices: Sequence[Notice]) -> None:
             for notice in notices:
                 state = notice.state
-                if notice.ended is None:
+                if notice.late:
+                    runtime.events.info(Event.ALERT_DIAGNOSED, state.annotations[DIAGNOSIS], **dict(state.labels))
+                elif notice.ended is None:
                     say = runtime.events.error if state.severity is Severity.CRITICAL else runtime.events.warning
                     said = " ".join(state.annotations[name] for name in _SAID if state.annotations.get(name))
                     say(Event.ALERT_FIRING, said, **dict(state.labels))
@@ -59,11 +61,12 @@ class Log(Notifier):
                     message = f"{state.labels['alertname']} was resolved after {lasted} s"
                     runtime.events.info(Event.ALERT_RESOLVED, message, **dict(state.labels))
 
-        await serve(inbox, runtime, name="log", delivery=DeliveryState(), send=write)
+        await serve(inbox, runtime, name="log", delivery=DeliveryState(late_diagnosis=True), send=write)
 
 
 class Webhook(HttpNotifier):
-    """One JSON POST for all new notifications. Each alert is sent when it fires and when it is resolved.
+    """One JSON POST for all new notifications. Each alert is sent when it fires and when it is resolved; where its
+    diagnosis comes later, it is sent once more while it fires, with the annotation.
 
     `{"version": 1, "alerts": [{"status": "firing" | "resolved",
     "labels": {alertname, app, evaluator, severity, version, defect_rule},
@@ -80,10 +83,15 @@ class Webhook(HttpNotifier):
     json`.
     """
 
+    late_diagnosis: bool = True
+    """Whether the diagnosis of an alert that was sent without it follows in a message of its own, once. An alert waits
+    for its diagnosis five seconds at most."""
+
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
         """Post until cancelled."""
+        delivery = DeliveryState(late_diagnosis=self.late_diagnosis)
         await self.post_until_cancelled(
-            inbox, runtime, name="webhook", url=self.url, delivery=DeliveryState(), body=_webhook_body
+            inbox, runtime, name="webhook", url=self.url, delivery=delivery, body=_webhook_body
         )
 
     async def deliver(self, message: ScheduledMessage, place: int = 0) -> None:  # noqa: ARG002 - it has one place

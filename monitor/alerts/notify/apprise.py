@@ -63,6 +63,10 @@ class Apprise(Notifier):
     timeout: Annotated[Duration, Field(gt=0, le=300)] = 30.0
     """Time limit for one delivery; at most `5m`. Some services are asked no more often than every five seconds."""
 
+    late_diagnosis: bool = True
+    """Whether the diagnosis of an alert that was sent without it follows in a message of its own, once. An alert waits
+    for its diagnosis five seconds at most."""
+
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
         """Notify each service until cancelled."""
         inboxes = [Inbox() for _ in self.urls]
@@ -96,7 +100,7 @@ class Apprise(Notifier):
             inbox,
             runtime,
             name="apprise",
-            delivery=DeliveryState(),
+            delivery=DeliveryState(late_diagnosis=self.late_diagnosis),
             send=send,
             where=where,
             severity=self.severity,

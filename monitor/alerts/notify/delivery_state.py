@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from monitor.alerts.catalogue import held_back
+from monitor.alerts.catalogue import DIAGNOSIS, held_back
 from monitor.alerts.policy import Severity
 from monitor.alerts.state import AlertState
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One notification: `state`, as it last fired, fires or was resolved at the wall-clock second `ended`."""
+    """One notification: `state`, as it last fired, fires or was resolved at the wall-clock second `ended`.
+
+    `late`: the receiver knows that it fires, and now gets its diagnosis.
+    """
 
     state: AlertState
     ended: float | None = None
+    late: bool = False
 
 
 _Key = tuple[str, str, str, str, Severity]
@@ -31,6 +35,7 @@ class _StoredAlert:
     ended: float | None = None
     announced: bool = False  # that it fires
     announced_at: float = 0.0
+    diagnosed: bool = False  # it was announced with its diagnosis, or was sent it later
 
 
 class DeliveryState:
@@ -38,15 +43,22 @@ class DeliveryState:
 
     A firing alert is sent again after `resend` seconds, because the receiver forgets it; None: sent once. After
     `forgets_after` seconds without a notification the receiver ends it by itself, so its resolution is not sent; None:
-    never. `inhibits`: hold an alert back while another one that explains it fires (`inhibition.py`).
+    never. `inhibits`: hold an alert back while another one that explains it fires (`inhibition.py`). `late_diagnosis`:
+    send an alert's diagnosis that was not ready when the alert was sent, once.
     """
 
     def __init__(
-        self, *, resend: float | None = None, forgets_after: float | None = None, inhibits: bool = True
+        self,
+        *,
+        resend: float | None = None,
+        forgets_after: float | None = None,
+        inhibits: bool = True,
+        late_diagnosis: bool = False,
     ) -> None:
         self._resend = resend
         self._forgets_after = forgets_after
         self._inhibits = inhibits
+        self._late_diagnosis = late_diagnosis
         self._entries: dict[_Key, _StoredAlert] = {}
         self._held_back: frozenset[_Key] = frozenset()
 
@@ -78,7 +90,11 @@ class DeliveryState:
 
     def due(self, now: float) -> list[Notice]:
         """Return the notifications to send at `now`, resolutions first."""
-        due = [Notice(entry.state, entry.ended) for entry in self._entries.values() if self._due_at(entry) <= now]
+        due = [
+            Notice(entry.state, entry.ended, late=entry.ended is None and self._lacks_diagnosis(entry))
+            for entry in self._entries.values()
+            if self._due_at(entry) <= now
+        ]
         return sorted(due, key=lambda notice: notice.ended is None)
 
     def sent(self, notices: Sequence[Notice], now: float) -> None:
@@ -86,7 +102,9 @@ class DeliveryState:
         for notice in notices:
             key = _key(notice.state)
             if notice.ended is None:
-                self._entries[key].announced, self._entries[key].announced_at = True, now
+                entry = self._entries[key]
+                entry.announced, entry.announced_at = True, now
+                entry.diagnosed |= DIAGNOSIS in notice.state.annotations
             else:
                 del self._entries[key]
 
@@ -99,7 +117,14 @@ class DeliveryState:
             return 0.0
         if not entry.announced:
             return float("inf") if _key(entry.state) in self._held_back else 0.0
+        if self._lacks_diagnosis(entry) and _key(entry.state) not in self._held_back:
+            return 0.0
         return entry.announced_at + self._resend if self._resend is not None else float("inf")
+
+    def _lacks_diagnosis(self, entry: _StoredAlert) -> bool:
+        """Return whether the receiver knows of an alert and not of its diagnosis, which there is."""
+        known = entry.diagnosed or not entry.announced
+        return self._late_diagnosis and not known and DIAGNOSIS in entry.state.annotations
 
 
 def _key(state: AlertState) -> _Key:

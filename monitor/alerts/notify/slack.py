@@ -35,10 +35,15 @@ class Slack(HttpNotifier):
     while that one fires (docs/runbooks). Repeated like a webhook.
     """
 
+    late_diagnosis: bool = True
+    """Whether the diagnosis of an alert that was sent without it follows in a message of its own, once. An alert waits
+    for its diagnosis five seconds at most."""
+
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
         """Post until cancelled."""
+        delivery = DeliveryState(late_diagnosis=self.late_diagnosis)
         await self.post_until_cancelled(
-            inbox, runtime, name="slack", url=self.url, delivery=DeliveryState(), body=_message, at_most=_AT_MOST
+            inbox, runtime, name="slack", url=self.url, delivery=delivery, body=_message, at_most=_AT_MOST
         )
 
     async def deliver(self, message: ScheduledMessage, place: int = 0) -> None:  # noqa: ARG002 - it has one place

@@ -34,16 +34,21 @@ def title(notice: Notice) -> str:
 
 
 def status(notice: Notice) -> str:
-    """Return `Firing`, or `Resolved after 12 min`."""
+    """Return `Firing`, `Diagnosis` where only that is new, or `Resolved after 12 min`."""
+    if notice.late:
+        return "Diagnosis"
     if notice.ended is None:
         return "Firing"
     return f"Resolved after {human_duration(max(notice.ended - notice.state.since, 0.0))}"
 
 
 def description(notice: Notice, longest: int) -> str:
-    """Return what was found when the alert last fired, and its diagnosis, in at most `longest` characters."""
-    found = notice.state.annotations
-    return plain(" ".join(found[name] for name in ("description", DIAGNOSIS) if found.get(name)), longest)
+    """Return what was found when the alert last fired, and its diagnosis, in at most `longest` characters.
+
+    Of an alert that is diagnosed later, only the diagnosis.
+    """
+    found, parts = notice.state.annotations, (DIAGNOSIS,) if notice.late else ("description", DIAGNOSIS)
+    return plain(" ".join(found[name] for name in parts if found.get(name)), longest)
 
 
 def links(notice: Notice) -> Iterator[tuple[str, str]]:

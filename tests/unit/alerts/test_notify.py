@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -173,9 +174,12 @@ async def test_the_log_says_once_that_an_alert_fires_and_once_that_it_is_over(ca
     async with running(lambda: Log().run(inbox, lent)):
         inbox.put([state(), state(severity="warning")])
         await until(lambda: len(caplog.records) == 1)
-        inbox.put([state(False), state(False, "warning")])
+        inbox.put([replace(state(), annotations={"diagnosis": "Since 14:05 UTC."})])
         await until(lambda: len(caplog.records) == 2)
-    fired, over = caplog.records
+        inbox.put([state(False), state(False, "warning")])
+        await until(lambda: len(caplog.records) == 3)
+    fired, late, over = caplog.records
+    assert (late.levelname, late.event, late.getMessage()) == ("INFO", "alert_diagnosed", "Since 14:05 UTC.")  # type: ignore[attr-defined]
     assert (fired.levelname, fired.event, fired.getMessage()) == ("ERROR", "alert_firing", "30 % are defective.")  # type: ignore[attr-defined]
     assert over.event == "alert_resolved"  # type: ignore[attr-defined]
     assert fired.fields["app"] == "shop"  # type: ignore[attr-defined]

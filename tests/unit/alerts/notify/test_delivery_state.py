@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,6 +115,64 @@ def test_an_end_is_never_before_its_beginning() -> None:
     delivery.update([], 0, 1.0)
     (notice,) = delivery.due(0)
     assert notice.ended == 2_000_000_000.0
+
+
+LINE = "Since 14:05 UTC. 71 % of the rise: prompt.version = v7."
+
+
+def diagnosed(severity: str = "critical", line: str = LINE) -> AlertState:
+    one = state(severity=severity)
+    return replace(one, annotations={**one.annotations, "diagnosis": line})
+
+
+def heard(delivery: DeliveryState, *states: AlertState, up: bool = True) -> list[tuple[str, str]]:
+    """What the receiver then gets to know: the severity, and whether the alert, its diagnosis or its end."""
+    delivery.update(states, 0.0, 1_700_000_100.0)
+    due = delivery.due(0.0)
+    if up:
+        delivery.sent(due, 0.0)
+    kinds = ["late" if one.late else "firing" if one.ended is None else "resolved" for one in due]
+    return [(one.state.severity.value, kind) for one, kind in zip(due, kinds, strict=True)]
+
+
+def test_a_diagnosis_that_comes_later_is_sent_once_also_where_it_changes() -> None:
+    delivery = DeliveryState(late_diagnosis=True)
+    assert heard(delivery, state()) == [("critical", "firing")]
+    assert heard(delivery, state()) == []
+    assert heard(delivery, diagnosed(), up=False) == [("critical", "late")]
+    assert heard(delivery, diagnosed()) == [("critical", "late")]
+    assert heard(delivery, diagnosed()) == []
+    assert heard(delivery, diagnosed(line="Another.")) == []
+    assert heard(delivery, state(False)) == [("critical", "resolved")]
+    assert delivery.next_due() == float("inf")
+
+
+def test_an_alert_that_is_sent_with_its_diagnosis_is_sent_once() -> None:
+    delivery = DeliveryState(late_diagnosis=True)
+    assert heard(delivery, state(), up=False) == [("critical", "firing")]
+    assert heard(delivery, diagnosed()) == [("critical", "firing")]
+    assert heard(delivery, state()) == heard(delivery, diagnosed()) == []
+
+
+def test_without_the_option_and_where_an_alert_is_sent_again_anyway_no_message_is_for_the_diagnosis() -> None:
+    for delivery in (DeliveryState(), DeliveryState(resend=60.0)):
+        assert heard(delivery, state()) == [("critical", "firing")]
+        assert heard(delivery, diagnosed()) == []
+
+
+def test_the_diagnosis_of_an_alert_that_another_one_explains_waits_with_it() -> None:
+    delivery = DeliveryState(late_diagnosis=True)
+    assert heard(delivery, state(severity="warning")) == [("warning", "firing")]
+    assert heard(delivery, diagnosed("warning"), diagnosed()) == [("critical", "firing")]
+    assert heard(delivery, diagnosed("warning"), diagnosed()) == []
+
+
+def test_the_end_of_an_alert_comes_before_its_diagnosis() -> None:
+    delivery = DeliveryState(late_diagnosis=True)
+    heard(delivery, state())
+    heard(delivery, diagnosed(), up=False)
+    assert heard(delivery, state(False)) == [("critical", "resolved")]
+    assert heard(delivery, state(False)) == []
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), max_size=30))

@@ -124,3 +124,20 @@ async def test_a_refused_message_is_sent_again_and_its_address_never_shown(caplo
     (record,) = [record for record in caplog.records if getattr(record, "event", "") == "notification_failed"]
     assert "429" in record.getMessage()
     assert not any("s3cret" in f"{one.__dict__}" for one in caplog.records)
+
+
+async def test_a_diagnosis_that_comes_later_is_a_message_of_its_own_with_nothing_else() -> None:
+    lent, inbox, fired = runtime(SystemClock()), Inbox(), state()
+    async with receiver() as there:
+        one = slack(there.address)
+        async with running(lambda: one.run(inbox, lent)):
+            inbox.put([fired])
+            await there.until(1)
+            late = {**fired.annotations, "diagnosis": "Since 14:05 UTC. 71 % of the rise: <!channel> = v7."}
+            inbox.put([replace(fired, annotations=late)])
+            await there.until(2)
+            await until(lambda: counted(lent, "slack", "sent") == 2)
+    _, _, body = there.posts[1]
+    said = "Since 14:05 UTC. 71 % of the rise: &lt;!channel&gt; = v7."
+    assert body["text"] == f"Diagnosis: RagDefectRateHigh (critical): shop, grounded. {said}"
+    assert body["blocks"][0]["text"]["text"] == f"Diagnosis: RagDefectRateHigh (critical): shop, grounded\n{said}"
