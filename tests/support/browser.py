@@ -103,6 +103,18 @@ class Browser:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
+    def press(self, key: str) -> None:
+        """Press and release a key: a letter, a digit, `Enter` or `Escape`."""
+        code = f"Key{key.upper()}" if key.isalpha() and len(key) == 1 else f"Digit{key}" if key.isdigit() else key
+        text = {"text": "\r" if key == "Enter" else key} if key != "Escape" else {}
+        number = {"windowsVirtualKeyCode": 13} if key == "Enter" else {}
+        self.do("Input.dispatchKeyEvent", type="keyDown", key=key, code=code, **text, **number)
+        self.do("Input.dispatchKeyEvent", type="keyUp", key=key, code=code, **number)
+
+    def type(self, text: str) -> None:
+        """Type a text into the field that has the focus."""
+        self.do("Input.insertText", text=text)
+
     def picture(self, *, whole: bool = False) -> bytes:
         """A PNG of what is seen, or of the whole page."""
         answer = self.do("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
