@@ -186,8 +186,10 @@ def _together(beginnings: tuple[str, ...]) -> _Traits:
     """Return the traits of all of these, one a line: several evaluators ask for those of the same documents."""
     letters, languages, words, others = Counter(latin=0), Counter[int](), 0, list[str]()
     for one in map(_begun, beginnings):
-        letters.update(one.letters)
-        languages.update(one.languages)
+        for script, count in one.letters.items():  # `update` takes five times as long for so few
+            letters[script] += count
+        for lists, count in one.languages.items():
+            languages[lists] += count
         words += one.words
         others += one.others
     return _Traits(letters, _main_script(letters), words, languages, others, "\n".join(beginnings))

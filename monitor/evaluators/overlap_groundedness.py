@@ -179,28 +179,31 @@ def _used_sources(asked: set[str], content: Sequence[Word], sources: Sequence[Se
     new = {word.key for word in content} - asked
     if not new:
         return ""
-    things: set[tuple[str, ...]] = {(word.key,) for word in content if word.marked and word.key in new}
-    things |= {
+    names = {word.key for word in content if word.marked and word.key in new}
+    pairs = {
         (one.key, other.key)
         for one, other in pairwise(content)
         if one.sentence == other.sentence and (one.key in new or other.key in new)
     }
-    wanted = {key for thing in things for key in thing} | new
-    enough = min(_THINGS, len(things)) or _THINGS
-    return "".join("1" if _uses(source, new, things, wanted, enough) else "0" for source in sources)
+    wanted = new.union(chain.from_iterable(pairs))
+    return "".join("1" if _uses(source, new, names, pairs, wanted) else "0" for source in sources)
 
 
 def _uses(
-    source: Sequence[Sequence[str]], new: set[str], things: set[tuple[str, ...]], wanted: set[str], enough: int
+    source: Sequence[Sequence[str]],
+    new: set[str],
+    names: set[str],
+    pairs: set[tuple[str, str]],
+    wanted: set[str],
 ) -> bool:
+    enough = min(_THINGS, len(names) + len(pairs)) or _THINGS
     held: set[str] = set()
-    pairs: set[tuple[str, ...]] = set()
+    said: set[tuple[str, str]] = set()
     for sentence in source:
         keys = list(filter(wanted.__contains__, sentence))
         held.update(keys)
-        pairs.update(pairwise(keys))
-    said = len(pairs & things) + sum((key,) in things for key in held)
-    return said >= enough or 2 * len(held & new) >= len(new)
+        said.update(pairwise(keys))
+    return len(said & pairs) + len(held & names) >= enough or 2 * len(held & new) >= len(new)
 
 
 def _shape(
@@ -241,7 +244,7 @@ def _shape(
     third = len(content) // 3
     absent = [word.key not in known for word in content]
     return {
-        "trigrams_absent": sum(triple in new for triple in triples) / len(triples) if triples else 0.0,
+        "trigrams_absent": sum(map(new.__contains__, triples)) / len(triples) if triples else 0.0,
         "drift": (sum(absent[-third:]) - sum(absent[:third])) / third if third else 0.0,
         "doc_share": 1 - most / len(content),
         "type_token": len(often) / len(content),
@@ -251,7 +254,7 @@ def _shape(
 
 def _best_share(keys: Sequence[str], postings: dict[str, list[int]]) -> float:
     """Return the largest share of `keys` that is in one sentence of the context."""
-    held = Counter(chain.from_iterable(postings[key] for key in keys if key in postings))
+    held = Counter(chain.from_iterable(map(postings.__getitem__, filter(postings.__contains__, keys))))
     return max(held.values(), default=0) / len(keys)
 
 
