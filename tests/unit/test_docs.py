@@ -152,3 +152,24 @@ def test_a_command_in_the_pages_exists_with_its_options(example: Example, line: 
     for word in words[1:]:
         if re.match(r"--?[a-z]", word):
             assert word.split("=")[0] in known | {"--help"}, f"{example}: {words[0]} has no {word}"
+
+
+def _without_words(text: str) -> list[str]:
+    """The commands and options of a page: its fenced lines without their comments, and its inline code."""
+    fenced = re.findall(r"^```[a-z]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    lines = [line.split("#")[0].split("  ")[0].rstrip() for block in fenced for line in block.splitlines()]
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    return lines + sorted(re.findall(r"`([^`\n]+)`", prose))
+
+
+def test_the_readme_in_chinese_names_the_same_commands_options_and_pages() -> None:
+    readme, chinese = ROOT / "README.md", ROOT / "docs" / "README.zh-CN.md"
+    assert _without_words(chinese.read_text()) == _without_words(readme.read_text())
+
+    def links(page: Path) -> list[str]:
+        found = re.findall(r"\]\(([^)#]+)(#[^)]*)?\)", page.read_text())
+        return [f"{(page.parent / path).resolve().relative_to(ROOT)}{anchor}" for path, anchor in found]
+
+    other = {links(readme)[0], links(chinese)[0]}  # each leads to the other
+    assert other == {"README.md", "docs/README.zh-CN.md"}
+    assert links(chinese)[1:] == links(readme)[1:]
