@@ -173,6 +173,7 @@ def _result(row: Mapping[str, Any]) -> ResultView:
     evaluated_at, answered_at = _number(row.get("evaluated_at")), _number(row.get("answered_at"))
     return ResultView.model_validate(
         {
+            "id": _text(row.get("id")),
             "evaluator": _text(row.get("evaluator")),
             "version": _text(row.get("version")),
             "evaluated_at": evaluated_at,

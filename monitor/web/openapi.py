@@ -38,7 +38,11 @@ _PATHS: Final[Mapping[str, tuple[str, type[BaseModel], tuple[str, ...]]]] = {
     "alerts": ("All alerts, firing ones first.", AlertsView, ()),
     "incidents": ("The newest incidents, newest first.", IncidentsView, ()),
     "incidents/{id}": ("One incident with all that is kept of it.", IncidentReportView, ()),
-    "review": ("All queues of answers to label, and what the labels say of the judge.", ReviewView, ()),
+    "review": (
+        "All queues of answers to label, and what the labels say of the judge.",
+        ReviewView,
+        queries.REVIEW_QUEUES,
+    ),
     "review/next": ("The next answer to label, or the one of `result`.", ReviewCaseView, queries.REVIEW_NEXT),
     "review/labels": ("Labels, newest first.", ReviewLabelsView, queries.REVIEW_LABELS),
 }

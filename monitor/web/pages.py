@@ -210,6 +210,7 @@ class Pages:
             view=view,
             scales={one.name: one for one in overview.evaluators(self._context)},
             trying=self._trials.form(view) if self._trials is not None else None,
+            labelled=self._review is not None,
         )
 
     async def _case_json(self, trace_id: str, query: str) -> WebResponse:

@@ -74,6 +74,7 @@ PARAMETERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
 }
 """Every parameter: its description and its JSON Schema."""
 
+REVIEW_QUEUES: Final = ("app",)
 REVIEW: Final = ("app", "evaluator", "by")
 REVIEW_CASE: Final = (*REVIEW, "result", "last")
 REVIEW_NEXT: Final = (*REVIEW, "result")

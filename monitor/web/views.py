@@ -50,6 +50,7 @@ class SecondView(ApiModel):
 class ResultView(ApiModel):
     """The result of one evaluation of an answer."""
 
+    id: str
     evaluator: str
     version: str
     evaluated_at: float

@@ -42,8 +42,8 @@ class ReviewApi:
             return await json_response(ErrorView(error=_NEEDS_TOKEN), HTTPStatus.UNAUTHORIZED)
         with viewing_as(who):
             if path == f"{_API}review":
-                queries.read(query, ())
-                return await json_response(await self._work.overview(who))
+                app = queries.read(query, queries.REVIEW_QUEUES).get("app", "")
+                return await json_response(await self._work.overview(who, app))
             if path == f"{_API}review/labels":
                 return await json_response(
                     await self._work.labels(who, queries.labels(queries.read(query, queries.REVIEW_LABELS)))

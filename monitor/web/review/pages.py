@@ -106,8 +106,8 @@ class ReviewPages:
             if path == "/review/labels":
                 view = await self._work.labels(who, queries.labels(queries.read(query, queries.REVIEW_LABELS)))
                 return await html_response("labels", now=view.at, up="../", view=view, who=who, token=self._guard.token)
-            queries.read(query, ())
-            view_of_all = await self._work.overview(who)
+            app = queries.read(query, queries.REVIEW_QUEUES).get("app", "")
+            view_of_all = await self._work.overview(who, app)
             return await html_response(
                 "review", now=view_of_all.at, up="", view=view_of_all, who=who, token=self._guard.token
             )

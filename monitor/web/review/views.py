@@ -119,6 +119,9 @@ class ReviewView(ApiModel):
     orders: dict[str, str]
     """In which orders answers can be had, and what each is for."""
     queues: list[ReviewQueueView]
+    """Thirty at most, those of judges first."""
+    left_out: int
+    """How many more there are; `app` selects those of one app."""
 
 
 class ReviewLabelsView(ApiModel):

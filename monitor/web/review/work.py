@@ -34,6 +34,10 @@ from monitor.web.texts import to_review, whole
 GONE: Final = "This answer has been deleted meanwhile: after its retention, or on request. Nothing was saved."
 LONGEST_COMMENT: Final = 4_000
 _NEWEST: Final = 200
+_DISPUTED_AMONG: Final = 20_000
+"""The newest labels among which disagreements are looked for."""
+_QUEUES: Final = 30
+"""Queues that are shown at once: each is read from the history."""
 _ORDERS: Final[Mapping[ReviewOrder, str]] = {
     ReviewOrder.MEASURE: "drawn at random, to measure the judge",
     ReviewOrder.DOUBTFUL: "where the judge contradicts itself",
@@ -94,16 +98,19 @@ class ReviewWork:
         self._blind = review.blind
         self._saving = anyio.Lock()
 
-    async def overview(self, who: str) -> ReviewView:
-        """Return all queues and orders."""
-        places = sorted(set(self._context.windows.keys()))
+    async def overview(self, who: str, app: str = "") -> ReviewView:
+        """Return the queues of one app or all, those of judges first."""
+        judges = {one.evaluator.name for one in self._context.configured if one.evaluator.cost == "judge"}
+        places = {place for place in self._context.windows.keys() if app in ("", place[0])}  # noqa: SIM118 - no mapping
         known = [place for place in places if place[1] in self._context.versions]
+        known.sort(key=lambda place: (place[1] not in judges, *place))
         return ReviewView(
             at=self._now(),
             reviewer=whole(who),
             blind=self._blind,
             orders={one.value: words for one, words in _ORDERS.items()},
-            queues=[await self.queue(app, evaluator) for app, evaluator in known],
+            queues=[await self.queue(*place) for place in known[:_QUEUES]],
+            left_out=max(len(known) - _QUEUES, 0),
         )
 
     async def queue(self, app: str, evaluator: str) -> ReviewQueueView:
@@ -112,7 +119,7 @@ class ReviewWork:
 
     async def labels(self, who: str, show: queries.Show) -> ReviewLabelsView:
         """Return the newest labels, or those about which people disagree."""
-        mine, limit = (who if show == "mine" else None), (None if show == "disagreements" else _NEWEST)
+        mine, limit = (who if show == "mine" else None), (_DISPUTED_AMONG if show == "disagreements" else _NEWEST)
         found = await anyio.to_thread.run_sync(partial(self._queue.labels.find, reviewer=mine, limit=limit))
         shown = _disputed(found) if show == "disagreements" else found
         newest = [LabelView.of(one) for one in reversed(shown[-_NEWEST:])]
