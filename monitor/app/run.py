@@ -116,7 +116,7 @@ async def run(
             beside.start_soon(DigestSender(config, runtime).run)
             beside.start_soon(topics.run)
             beside.start_soon(parts.followers.run)
-            beside.start_soon(made.backfill.run, backfill_context(config, parts, made))
+            beside.start_soon(made.backfill.run, backfill_context(config, parts, made, topics))
             if made.severe is not None:
                 beside.start_soon(made.severe.run)
             if replay is not None:

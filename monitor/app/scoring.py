@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from monitor import registry
@@ -60,7 +61,7 @@ def build_scoring(config: Config, parts: Parts, topics: TopicKeeper) -> ScoringP
         runtime=runtime,
         slices=config.slices,
         late_after=config.traffic.late_after,
-        topic=topics.name_of if TOPIC in config.slices else None,
+        topic=_topic(config, topics),
     )
     case_sampler, queue = _case_sampler(config, parts, scorer), _queue(config, parts, scorer)
     publisher = Publisher(parts.sinks, parts.spool, runtime, listeners=(*parts.listeners, agreement.on_result))
@@ -91,6 +92,7 @@ def build_scoring(config: Config, parts: Parts, topics: TopicKeeper) -> ScoringP
         counting=counting,
         agreement=agreement,
         severe=severe,
+        topics=topics,
     )
     return ScoringParts(
         evaluation=evaluation,
@@ -122,7 +124,7 @@ def build_workers(config: Config, parts: Parts) -> Workers:
     )
 
 
-def backfill_context(config: Config, parts: Parts, made: ScoringParts) -> BackfillContext:
+def backfill_context(config: Config, parts: Parts, made: ScoringParts, topics: TopicKeeper) -> BackfillContext:
     """Give backfill what it uses of the running monitor."""
     return BackfillContext(
         evaluators=parts.running.evaluators,
@@ -134,7 +136,13 @@ def backfill_context(config: Config, parts: Parts, made: ScoringParts) -> Backfi
         pauses={name: judge.pause for name, judge in parts.judges.items()},
         forgets=lambda case: parts.private.forgets(case, case.answered_at),
         slices=config.slices,
+        topic=_topic(config, topics),
     )
+
+
+def _topic(config: Config, topics: TopicKeeper) -> Callable[[Case], str] | None:
+    """Return what names the topic of a question; None where no slice asks for it."""
+    return topics.name_of if TOPIC in config.slices else None
 
 
 def _case_sampler(config: Config, parts: Parts, scorer: Scorer) -> CaseSampler:
@@ -168,6 +176,7 @@ def _processor(
     counting: ResultMetrics,
     agreement: Agreement,
     severe: SevereCases | None,
+    topics: TopicKeeper,
 ) -> FeedbackProcessor:
     own = {one.evaluator.name for one in config.configured_evaluators}
     expected = {*config.feedback.evaluators, *(policy.evaluator for policy in config.alerts)}
@@ -182,6 +191,7 @@ def _processor(
         runtime=parts.running.runtime,
         late_after=config.traffic.late_after,
         slices=config.slices,
+        topic=_topic(config, topics),
         severe=severe,
         known_at_most=parts.memory.cache("cases") // 2,
     )

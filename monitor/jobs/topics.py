@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,11 +69,7 @@ class TopicKeeper:
 
     def name_of(self, case: Case) -> str:
         """Return the topic of a question, as the slice has it; `OTHER` where it belongs to none."""
-        topics = self._topics.get(case.app)
-        if not topics:
-            return OTHER
-        words = words_of(case.request.query)
-        return topic_words(topic_of(topics, words if self._hashed is None else map(self._hashed, words)))
+        return _name_of(self._topics.get(case.app, ()), case, self._hashed)
 
     async def run(self) -> None:
         """Look at the questions every hour, until cancelled."""
@@ -116,6 +113,19 @@ def read_topics(state: Path, app: str) -> tuple[QuestionTopic, ...]:
         return _read(kept_value(state, _STATE) or {}).get(app, ())
     except MonitorError:
         return ()
+
+
+def kept_names(state: Path, hashed: Callable[[str], str] | None) -> Callable[[Case], str]:
+    """Return what names the topic of a question beside the running monitor, as `TopicKeeper.name_of` does in it."""
+    topics = cache(partial(read_topics, state))
+    return lambda case: _name_of(topics(case.app), case, hashed)
+
+
+def _name_of(topics: Sequence[QuestionTopic], case: Case, hashed: Callable[[str], str] | None) -> str:
+    if not topics:
+        return OTHER
+    words = words_of(case.request.query)
+    return topic_words(topic_of(topics, words if hashed is None else map(hashed, words)))
 
 
 def topic_factors(topics: Sequence[QuestionTopic], features: CaseFeatures) -> tuple[Factor, ...]:

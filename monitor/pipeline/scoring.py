@@ -279,6 +279,7 @@ async def open_scorer(
     *,
     runtime: Runtime | None = None,
     slices: Sequence[str] = (),
+    topic: Callable[[Case], str] | None = None,
     scope: RateScope | None = None,
     pauses: Mapping[str, Pause] = _NO_PAUSES,
     seam: Callable[[Loadable], Loadable] = lambda provider: provider,
@@ -296,7 +297,7 @@ async def open_scorer(
                 judges[name], lent, rng=random.Random(), seam=seam, pause=pauses.get(name), place=place_of(name)
             )
             opened[name] = await stack.enter_async_context(opening)
-        yield Scorer(evaluators, opened, runtime=lent, slices=slices, scope=scope)
+        yield Scorer(evaluators, opened, runtime=lent, slices=slices, topic=topic, scope=scope)
 
 
 def versions(evaluators: Sequence[ConfiguredEvaluator], models: Mapping[str, str]) -> dict[str, str]:

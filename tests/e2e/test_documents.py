@@ -162,6 +162,15 @@ def test_rates_are_sliced_by_a_topic_that_an_earlier_process_has_found(monitor: 
     wait_until(lambda: (counted("norway"), counted("other")) == (12, NUMBER - 12), 30, "the answers by topic")
 
 
+def test_feedback_of_users_has_the_topic_of_the_question(monitor: MonitorProcess) -> None:
+    of = {"app": "shop", "evaluator": "user_feedback", "slice": "topic", "value": "norway"}
+    said = {"trace_id": f"{3 + 1:032x}", "thumbs": "down"}
+    assert monitor.post(json.dumps(said).encode(), "/v1/feedback", "application/json") == 200
+    wait_until(
+        lambda: monitor.total("ragmonitor_slice_evaluations_total", **of) == 1, 60, "the feedback among its topic"
+    )
+
+
 def test_a_hostile_address_is_short_plain_text_everywhere(monitor: MonitorProcess) -> None:
     printed = command(
         *("documents", "--app", "shop", "-e", "overlap_groundedness", "--search", "script"),

@@ -106,7 +106,7 @@ class BackfillContext:
     `evaluators` are those that can work, `versions` theirs in this process, `judges` the settings of all judges by
     name. `deliver` hands a result to the sinks; `known` says which results, by their ids, have a score already; `turn`
     waits for a turn at a judge, by its name, that nothing live wants. `pauses` are those of the live judges, by name.
-    `forgets` says whether a case is to be forgotten.
+    `forgets` says whether a case is to be forgotten. `slices` and `topic` are as in `Scorer`.
     """
 
     evaluators: Sequence[ConfiguredEvaluator]
@@ -118,6 +118,7 @@ class BackfillContext:
     pauses: Mapping[str, Pause] = field(default_factory=dict)
     forgets: Callable[[Case], bool] = lambda _case: False
     slices: Sequence[str] = ()
+    topic: Callable[[Case], str] | None = None
 
     def check(self, budget: Budget) -> None:
         """Raise `ConfigError` where `budget` is in dollars and a judge's model has no known price. May block."""
@@ -147,6 +148,7 @@ class BackfillContext:
             {name: settings.model_copy(update={"budget": budget}) for name, settings in self.judges.items()},
             runtime=lent,
             slices=self.slices,
+            topic=self.topic,
             scope=RateScope.BACKFILL,
             pauses=self.pauses,
         )

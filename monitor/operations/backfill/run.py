@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,9 +22,11 @@ from monitor.jobs.backfill.cases import BackfillOrigin, Item
 from monitor.jobs.backfill.evaluation import BackfillContext
 from monitor.jobs.backfill.run import Backfill, UntilDone, somebody_works
 from monitor.jobs.backfill.store import NAME, BackfillQueue
+from monitor.jobs.topics import TOPIC, kept_names
 from monitor.judge.budget import estimate_tokens, tariff
 from monitor.judge.provider import Exchange, RecordingProvider
 from monitor.judge.settings import Budget, CacheSettings, JudgeSettings
+from monitor.model.case import Case
 from monitor.operations.backfill import traffic
 from monitor.operations.backfill.selection import BackfillRequest, EvaluationSelector, SelectionCounts
 from monitor.operations.event_loop import unwrap_errors
@@ -33,6 +35,7 @@ from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.followers import Followers
 from monitor.pipeline.publish import Publisher
 from monitor.pipeline.scoring import open_scorer, versions
+from monitor.privacy import pseudonyms
 from monitor.sinks.history import HistorySink
 from monitor.sources.kafka import KafkaSource
 from monitor.stages import Deliver, Runtime, Sink, named, type_name
@@ -256,6 +259,7 @@ class BackfillClient:
                 known=history.scored_ids,
                 turn=lambda _judge: nullcontext(),
                 slices=config.slices,
+                topic=_topic(config),
             )
             async with anyio.create_task_group() as sending:
                 sending.start_soon(followers.run)
@@ -284,3 +288,12 @@ async def _dollars(evaluator: ConfiguredEvaluator, judge: JudgeSettings, items: 
         price.dollars(estimate_tokens(message["content"] for message in one.call.messages), one.call.max_tokens)
         for one in exchanges
     )
+
+
+def _topic(config: Config) -> Callable[[Case], str] | None:
+    """Return what names the topic of a question; None where no slice asks for it."""
+    if TOPIC not in config.slices:
+        return None
+    storage = config.storage
+    hashed = None if storage.texts == "all" else pseudonyms.at_hand(storage.path).word
+    return kept_names(storage.path / files.STATE, hashed)

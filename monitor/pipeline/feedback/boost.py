@@ -226,19 +226,33 @@ Past: TypeAlias = Callable[[str], Awaitable[list[dict[str, Any]]]]
 
 
 class CaseLookup:
-    """Requests that came lately, and those of which `past` knows; `slices` as for `FeedbackProcessor`.
+    """Requests that came lately, and those of which `past` knows; `slices` and `topic` as for `FeedbackProcessor`.
 
     `max_bytes` bounds the memory of the former.
     """
 
-    def __init__(self, past: Past, slices: Sequence[str], max_bytes: int = CASES_BYTES // 2) -> None:
+    def __init__(
+        self,
+        past: Past,
+        slices: Sequence[str],
+        max_bytes: int = CASES_BYTES // 2,
+        topic: Callable[[Case], str] | None = None,
+    ) -> None:
         self._past = past
         self._slices = tuple(slices)
+        self._topic = topic
         self._requests = RecentCases(max_bytes)
 
     def remember(self, case: Case) -> None:
         """Know `case`, without its texts."""
-        self._requests.add(case, facts.allowed(case, self._slices), facts.value(case, RESPONSE_ID))
+        self._requests.add(case, self.facts_of(case), facts.value(case, RESPONSE_ID))
+
+    def facts_of(self, case: Case) -> dict[str, str]:
+        """Return the facts of a case that may leave the monitor, with the topic where the question is known."""
+        found = facts.allowed(case, self._slices)
+        if self._topic is not None and case.request.query:
+            found.setdefault("topic", self._topic(case))
+        return found
 
     async def of(self, score: ExternalScore) -> tuple[Case, dict[str, bool]]:
         """Return the case that `score` is for, as far as it is known, and the earlier results of own evaluators.

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import Counter as Tallies
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
 import anyio
 
-from monitor.extraction import slices as facts
 from monitor.extraction.feedback import FeedbackSettings
 from monitor.model.ack import Ack
 from monitor.model.case import Case, Reading, ReadingStatus, Traffic
@@ -60,6 +59,7 @@ class FeedbackProcessor:
         runtime: Runtime,
         late_after: float,
         slices: Sequence[str] = (),
+        topic: Callable[[Case], str] | None = None,
         severe: SevereCases | None = None,
         known_at_most: int = CASES_BYTES // 2,
     ) -> None:
@@ -71,8 +71,7 @@ class FeedbackProcessor:
         self._agreement = agreement
         self._runtime = runtime
         self._late_after = late_after
-        self._slices = tuple(slices)
-        self._known = CaseLookup(past, self._slices, known_at_most)
+        self._known = CaseLookup(past, slices, known_at_most, topic)
         self._unchosen = Unchosen(runtime.clock, wait=settings.thumbs_down.wait, at_most=settings.thumbs_down.max_size)
         self._raises = settings.thumbs_down.probability > 0
         per_hour = settings.thumbs_down.max_per_hour
@@ -244,7 +243,7 @@ class FeedbackProcessor:
             case,
             span_id=case.span_id or score.span_id,
             user_id=case.user_id or score.user,
-            attributes=facts.allowed(case, self._slices),
+            attributes=self._known.facts_of(case),
             answered_at=given,
         )
         return EvaluationResult(

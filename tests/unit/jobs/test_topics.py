@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from monitor.clock import ManualClock
-from monitor.jobs.topics import TopicKeeper, read_topics, topic_factors
+from monitor.jobs.topics import TopicKeeper, kept_names, read_topics, topic_factors
 from monitor.model.case import Case, Request
 from monitor.privacy import pseudonyms
 from monitor.stages.kept_state import KeptState
 from monitor.statistics.diagnosis.cases import Factor
-from monitor.statistics.topics import OTHER, QuestionTopic
+from monitor.statistics.topics import OTHER, QuestionTopic, topic_words
 from monitor.storage.history.features import CaseFeatures
 from monitor.storage.state_file import kept_value, open_state
 from tests.support.rise import NOW, in_acme, kept, results
@@ -84,6 +85,18 @@ async def test_the_topic_of_a_live_question_is_that_of_the_history_also_where_wo
     else:
         assert all(name.startswith("topic ") for name in names[:2])
         assert len(set(names)) == 3
+
+
+@pytest.mark.parametrize("texts", ["all", "none"])
+async def test_a_command_beside_the_monitor_names_the_same_topics(tmp_path: Path, texts: str) -> None:
+    await kept(tmp_path, results(in_acme), texts=texts)
+    topics = await renewed(tmp_path, ManualClock(NOW))
+    hashed = None if texts == "all" else pseudonyms.at_hand(tmp_path / "data").word
+    name_of = kept_names(tmp_path / "state.db", hashed)
+    case = Case(request_id="1", request=Request("Has product7 a warranty?"), app="shop")
+    assert name_of(case) in {topic_words(one.name) for one in topics}
+    assert name_of(case) != OTHER
+    assert [name_of(replace(case, app="other")), name_of(replace(case, request=Request("Else?")))] == [OTHER, OTHER]
 
 
 async def test_topics_that_never_change_are_written_again_so_that_they_are_not_deleted_as_old(tmp_path: Path) -> None:

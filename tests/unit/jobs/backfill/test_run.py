@@ -79,6 +79,8 @@ class Bench:
             known=self.scored_ids,
             turn=self.turn,
             forgets=self.forgets,
+            slices=["topic"],
+            topic=lambda case: f"topic of {case.request_id}",
         )
 
     async def run(self, until_done: Callable[[Mapping[str, str]], bool] | None = None) -> None:
@@ -130,6 +132,7 @@ async def test_what_is_judged_is_delivered_as_backfill_with_its_weight_and_where
     await bench.run()
     assert {(one.scope, one.origin) for one in bench.delivered} == {(RateScope.BACKFILL, "file")}
     assert sorted(one.weight for one in bench.delivered) == [1.0, 2.0]
+    assert {one.case.attributes["topic"] for one in bench.delivered} == {"topic of r1", "topic of r2"}
     assert bench.total("evaluations_total", outcome="passed", source="file", app="shop", version="v") == 1
     assert bench.total("evaluations_total", outcome="defect") == 1
     assert bench.total("weight_total") == 3

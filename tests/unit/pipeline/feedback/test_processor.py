@@ -42,7 +42,7 @@ class Past:
 class Bench:
     """A judged evaluator at `rate` that finds everything bad, and a desk."""
 
-    def __init__(self, *, rate=0.1, judge=None, draws=None, **settings):
+    def __init__(self, *, rate=0.1, judge=None, draws=None, topic=None, **settings):
         self.runtime, self.sink, self.past = runtime(), RecordingSink(), Past()
         self.results = self.sink.results
         metrics, memory = self.runtime.metrics, Memory()
@@ -71,6 +71,8 @@ class Bench:
             agreement=agreement,
             runtime=self.runtime,
             late_after=900.0,
+            slices=["topic"] if topic is not None else [],
+            topic=topic,
         )
 
     async def tell(self, *verdicts):
@@ -234,6 +236,23 @@ async def test_a_verdict_from_outside_is_on_the_app_and_class_of_its_request():
     await bench.tell(vote(one.request_id, app="the-tool"))
     (judged,) = [judged for judged in bench.results if judged.score_source is ScoreSource.FEEDBACK]
     assert (judged.case.app, judged.scope) == ("shop", RateScope.NON_PRODUCTION)
+
+
+async def test_a_verdict_has_the_topic_of_the_question_also_where_the_text_is_gone():
+    asked = []
+
+    def topic(one):
+        asked.append(one.request.query)
+        return "warranty"
+
+    bench = Bench(rate=0.0001, topic=topic)
+    one, own = unlucky(bench), one_case(1, attributes={"topic": "of the service"})
+    await bench.process(one)
+    await bench.process(own)
+    await bench.tell(vote(one.request_id), vote(own.request_id), vote("unknown"))
+    found = {judged.case.request_id: judged.case.attributes.get("topic") for judged in bench.results if judged.key}
+    assert found == {one.request_id: "warranty", own.request_id: "of the service", "unknown": None}
+    assert all(asked)
 
 
 async def test_a_request_that_is_no_longer_remembered_is_looked_up_in_the_history():
