@@ -80,7 +80,9 @@ class MonitorProcess:
         return found
 
     def total(self, name: str, **labels: str) -> float:
-        return sum(value for at, value in self.samples()[name] if labels.items() <= at.items())
+        lines = (line for line in self.get("/metrics").split("\n") if line.startswith((f"{name}{{", f"{name} ")))
+        families = text_string_to_metric_families("\n".join(lines) + "\n")
+        return sum(one.value for family in families for one in family.samples if labels.items() <= one.labels.items())
 
     def wait_for_total(self, number: float, name: str, **labels: str) -> None:
         """Wait until the samples `name` with these labels add up to `number`: a scrape may be a second old."""

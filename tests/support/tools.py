@@ -66,10 +66,13 @@ PATIENCE = float(os.environ.get("RAG_MONITOR_TEST_PATIENCE", "6"))
 def wait_until(condition: Callable[[], object], seconds: float = 10.0, what: str = "the condition") -> object:
     """Poll until `condition` is truthy; its value. Fails after `seconds` times `PATIENCE`, and at least a minute.
 
+    A look at a whole page of metrics costs as much as what is waited for: after the first moments looks are rarer.
+
     A condition may look at what is not there yet: a connection refused, half a file, an empty reply, a key or an item
     that is missing mean "not yet". An `AssertionError` means "never" and ends the wait.
     """
-    deadline = time.monotonic() + max(seconds, 10.0) * PATIENCE
+    began = time.monotonic()
+    deadline = began + max(seconds, 10.0) * PATIENCE
     last = ""
     while True:
         try:
@@ -81,9 +84,10 @@ def wait_until(condition: Callable[[], object], seconds: float = 10.0, what: str
                 error.close()
         if value:
             return value
-        if time.monotonic() >= deadline:
+        now = time.monotonic()
+        if now >= deadline:
             break
-        time.sleep(0.02)
+        time.sleep(min(max((now - began) / 10, 0.02), 0.25))
     pytest.fail(f"{what} did not come about within {seconds * PATIENCE:g} s{last}")
 
 
