@@ -1,32 +1,36 @@
 """What a diagnosis finds in rises with a planted cause, and how often it names one where there is none.
 
-    python -m benchmarks.diagnosis [--alerts 20] [--only TABLE,TABLE]
+    python -m benchmarks.diagnosis [--alerts 40] [--only TABLE,TABLE] [--processes 4] [--keep FILE]
 
 With the product's own functions, fixed seeds, and worlds of `benchmarks/planted.py`. `--alerts` is the number of alerts
-in a cell; five times as many are made without a cause. Figures are followed by their standard error.
+in a cell; three times as many are made without a cause. Figures are followed by their standard error. `--keep` writes
+each alert to a file as it comes, and reads those that are there: a run that was stopped goes on. The file is for one
+state of the code.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import pickle
 import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
-from benchmarks.planted import NOW, SEARCH, SINCE, WINDOW, Planted, Situation, planted
+from benchmarks.planted import NOW, SEARCH, Planted, Situation, planted
 from benchmarks.rates import table
 from monitor.model.case import Case, Document, Request
 from monitor.model.service_version import ServiceVersion
 from monitor.privacy.pseudonyms import UserKey
-from monitor.statistics.diagnosis import LOOKS, diagnose
+from monitor.statistics.diagnosis import alert_looks, diagnose, diagnose_alert
 from monitor.statistics.diagnosis.results import Diagnosis
 from monitor.storage.history.features import dump_features, features_of, load_features
 from monitor.storage.history.tables import create
@@ -48,6 +52,7 @@ WITHOUT_CAUSE: Final = {
     "risks of .9": replace(USUAL, risks=0.9),
     "drift of .6": replace(USUAL, drift=0.6),
     "unrelated rollout": replace(USUAL, rollout=True),
+    "slow, with hours of the day": replace(USUAL, slow=True),
     "five at once": replace(USUAL, session=3, noise=0.1, risks=0.9, drift=0.6, rollout=True),
 }
 CAUSES: Final = ("document", "tenant", "version", "topic", "pair", "empty")
@@ -55,7 +60,10 @@ JUDGED: Final = (100, 300, 1000)
 """About 20, 60 and 200 bad answers since the onset."""
 EXPLAINED: Final = (0.3, 0.5, 0.8)
 BASELINES: Final = (100, 200, 500, 1000, 2000)
-_AGAIN: Final = 600.0  # seconds between looks that follow no schedule
+BY_HAND: Final = 600.0
+"""Seconds between the looks of a person who looks again and again."""
+
+T = TypeVar("T")
 OTHERWISE: Final = {
     "10,500 documents": replace(USUAL, documents=10_500),
     "drift of .6": replace(USUAL, drift=0.6),
@@ -70,7 +78,7 @@ OTHERWISE: Final = {
 
 
 class Seen(NamedTuple):
-    """One alert: what was planted, and what was found."""
+    """One alert: what was planted, without its cases, and what was found."""
 
     planted: Planted
     found: Diagnosis
@@ -96,13 +104,58 @@ class Seen(NamedTuple):
     def covered(self) -> bool:
         """Whether the interval of the onset holds it."""
         onset = self.found.onset
-        return onset is not None and onset.earliest <= SINCE <= onset.latest
+        return onset is not None and onset.earliest <= self.planted.onset <= onset.latest
+
+
+class Run:
+    """Makes alerts in several processes, and keeps them in a file."""
+
+    def __init__(self) -> None:
+        self.pool: Executor | None = None
+        self.path: Path | None = None
+        self.known: dict[tuple[str, str, str], Any] = {}
+
+    def keep(self, path: Path) -> None:
+        """Read what a file has, and write to it."""
+        self.path = path
+        if path.exists():
+            with path.open("rb") as file:
+                while True:
+                    try:
+                        key, value = pickle.load(file)
+                    except (EOFError, pickle.UnpicklingError):
+                        break
+                    self.known[key] = value
+
+    def all_of(self, work: Callable[[Situation, str], T], situation: Situation, number: int, seed: str) -> list[T]:
+        """Return the work on so many seeds."""
+        keys = [(work.__name__, repr(situation), f"{seed} {index}") for index in range(number)]
+        new = [key for key in keys if key not in self.known]
+        one = partial(work, situation)
+        made = map(one, (key[2] for key in new)) if self.pool is None else self.pool.map(one, [key[2] for key in new])
+        found = dict(self._kept(zip(new, made, strict=True)))
+        return [found[key] if key in found else self.known[key] for key in keys]
+
+    def _kept(self, made: Iterator[tuple[tuple[str, str, str], T]]) -> Iterator[tuple[tuple[str, str, str], T]]:
+        for pair in made:
+            if self.path is not None:
+                with self.path.open("ab") as file:
+                    file.write(pickle.dumps(pair))
+                self.known[pair[0]] = pair[1]
+            yield pair
+
+
+RUN: Final = Run()
 
 
 def alerts(situation: Situation, number: int, seed: str) -> list[Seen]:
     """Plant and diagnose so many alerts."""
-    made = (planted(situation, f"{seed} {index}") for index in range(number))
-    return [Seen(one, diagnose(one.cases, SEARCH)) for one in made]
+    return RUN.all_of(_seen, situation, number, seed)
+
+
+def _seen(situation: Situation, seed: str) -> Seen:
+    made = planted(situation, seed)
+    return Seen(made._replace(cases=[]), diagnose(made.cases, situation.search))
 
 
 def share(found: Sequence[bool]) -> str:
@@ -223,7 +276,7 @@ def onsets(number: int) -> None:
         for name, situation in {**named, **{one: WITHOUT_CAUSE[one] for one in others}}.items():
             seen = alerts(situation, number, f"onset {name}")
             found = [one.found.onset for one in seen if one.found.onset is not None]
-            off = sorted(abs(one.at - SINCE) / 60 for one in found)
+            off = sorted(abs(one.at - USUAL.onset) / 60 for one in found)
             width = median(one.latest - one.earliest for one in found) / 60
             tail = off[min(int(0.9 * len(off)), len(off) - 1)]
             yield name, f"{median(off):.0f} / {tail:.0f}", share([one.covered for one in seen]), f"{width:.0f}"
@@ -277,75 +330,116 @@ def baselines(number: int) -> None:
 
 
 def looks(number: int) -> None:
-    """Print what repeated looks at one incident find: at the product's looks, and every ten minutes."""
+    """Print what repeated looks at one alert find: those of the product, and those of a person by hand."""
 
     def rows() -> Iterator[tuple[str, ...]]:
-        for name, situation in (
-            ("no cause", replace(USUAL, cases=800)),
-            ("document, 50 %", replace(USUAL, cases=800, cause="document", explained=0.5)),
+        longer = replace(USUAL, cases=800)
+        at_once = replace(WITHOUT_CAUSE["five at once"], cases=800)
+        document = replace(longer, cause="document")
+        for name, fires, situation in (
+            ("no cause", 20, longer),
+            ("no cause", 10, longer),
+            ("no cause, five at once", 20, at_once),
+            ("no cause, slow, with hours", 20, replace(longer, slow=True)),
+            ("document, 50 %", 20, replace(document, explained=0.5)),
+            ("document, 80 %", 10, replace(document, explained=0.8)),
+            ("tenant, 50 %", 20, replace(longer, cause="tenant", explained=0.5)),
         ):
-            scheduled, minutes = [], []
-            for index in range(number):
-                made = planted(situation, f"looks {name} {index}")
-                scheduled.append(_at_looks(made))
-                if not made.causes:
-                    minutes.append(_again_and_again(made))
-            steps = [[any(one.first for one in seen[:upto]) for seen in scheduled] for upto in range(1, len(LOOKS) + 1)]
+            several = number if situation.cause else 3 * number
+            seen = RUN.all_of(_LOOKING[fires], situation, several, f"looks {name}")
+            most = max(map(len, seen))
+            upto = [[any(look.first for look in one[: last + 1]) for one in seen] for last in range(most)]
             yield (
                 name,
-                share([seen[0].wrong for seen in scheduled]),
-                share([any(one.wrong for one in seen) for seen in scheduled]),
-                share([any(one.wrong for one in seen) for seen in minutes]),
-                share([seen[-1].wrong for seen in minutes]),
-                " / ".join(f"{fmean(one):.2f}" for one in steps) if situation.cause else "",
+                str(fires),
+                str(len(seen)),
+                share([one[0].wrong for one in seen]),
+                share([any(look.wrong for look in one) for one in seen]),
+                share([one[-1].wrong for one in seen]),
+                " / ".join(f"{fmean(one):.2f}" for one in upto) if situation.cause else "",
+                share([one[-1].first for one in seen]) if situation.cause else "",
             )
+        seen = RUN.all_of(_by_hand, longer, number, "looks no cause")
+        wrong = share([one[0].wrong for one in seen]), share([any(look.wrong for look in one) for one in seen])
+        yield (
+            "no cause, by hand every ten minutes",
+            "20",
+            str(len(seen)),
+            *wrong,
+            share([o[-1].wrong for o in seen]),
+            "",
+            "",
+        )
 
     table(
-        f"Repeated looks at one incident, {number} alerts each",
+        "Repeated looks at one alert",
         (
             "rise",
-            f"false at {LOOKS[0]} bad",
-            f"at any of {', '.join(map(str, LOOKS))}",
-            "at any tenth minute from 20 bad on",
-            "at the last of them",
+            "bad when it fires",
+            "alerts",
+            "any wrong line at the first look",
+            "at any look, so at any minute",
+            "at the last",
             "cause first up to each look",
+            "at the last",
         ),
         rows(),
     )
 
 
-def _at_looks(made: Planted) -> list[Seen]:
-    bad = _bad_times(made)
-    return [_look(made, bad[min(look, len(bad)) - 1]) for look in LOOKS]
+def _looks(fires: int, situation: Situation, seed: str) -> list[Seen]:
+    """What each look says at an alert that fires at so many bad answers."""
+    made = planted(situation, seed)
+    bare = made._replace(cases=[])
+    fired = _fired(made, fires)
+    return [Seen(bare, one) for one in alert_looks(made.cases, fired - (NOW - situation.search), fired)]
 
 
-def _again_and_again(made: Planted) -> list[Seen]:
-    bad = _bad_times(made)
-    begin = bad[min(LOOKS[0], len(bad)) - 1]
-    return [_look(made, begin + _AGAIN * one) for one in range(int((NOW - begin) / _AGAIN) + 1)]
+def _looks_from_10(situation: Situation, seed: str) -> list[Seen]:
+    return _looks(10, situation, seed)
 
 
-def _bad_times(made: Planted) -> list[float]:
-    return [one.time for one in made.cases if one.bad and one.time >= SINCE]
+def _looks_from_20(situation: Situation, seed: str) -> list[Seen]:
+    return _looks(20, situation, seed)
 
 
-def _look(made: Planted, now: float) -> Seen:
-    return Seen(made, diagnose([one for one in made.cases if one.time <= now], now - 2 * WINDOW))
+_LOOKING: Final = {10: _looks_from_10, 20: _looks_from_20}
+
+
+def _by_hand(situation: Situation, seed: str) -> list[Seen]:
+    """What a person sees who looks at all answers again and again."""
+    made = planted(situation, seed)
+    bare, found = made._replace(cases=[]), []
+    now = _fired(made, 20)
+    while now <= NOW:
+        known = [one for one in made.cases if one.time <= now]
+        found.append(Seen(bare, diagnose(known, now - (NOW - situation.search))))
+        now += BY_HAND
+    return found
+
+
+def _fired(made: Planted, bad: int) -> float:
+    times = [one.time for one in made.cases if one.bad and one.time >= made.onset]
+    return times[min(bad, len(times)) - 1]
 
 
 def pace(_: int) -> None:
-    """Print the processor time of one diagnosis."""
+    """Print the processor time of one look, and of all looks at an alert."""
 
     def rows() -> Iterator[tuple[str, ...]]:
         for name, cases in (("2,000 + 5,000", 850), ("500 + 5,000", 210)):
             situation = replace(USUAL, cases=cases, baseline=5000, documents=40_000, cause="document", explained=0.5)
             made = planted(situation, "pace")
             distinct = {factor for one in made.cases for factor in one.factors}
-            took = _least(partial(diagnose, made.cases, SEARCH))
+            fired = _fired(made, 20)
+            looks = len(list(alert_looks(made.cases, SEARCH, fired)))
+            once = _least(partial(diagnose, made.cases, SEARCH))
+            again = _least(partial(diagnose_alert, made.cases, SEARCH, fired))
             a_case = fmean(len(one.factors) for one in made.cases)
-            yield name, f"{len(made.cases):,}", f"{len(distinct):,}", f"{a_case:.0f}", f"{1000 * took:.0f}"
+            took = f"{1000 * once:.0f}", f"{1000 * again:.0f} ({looks})"
+            yield name, f"{len(made.cases):,}", f"{len(distinct):,}", f"{a_case:.0f}", *took
 
-    table("Processor time", ("searched + before", "cases", "values", "a case", "ms"), rows())
+    table("Processor time", ("searched + before", "cases", "values", "a case", "ms", "ms of all looks"), rows())
 
 
 def kept(_: int) -> None:
@@ -425,9 +519,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What a diagnosis finds, and how often falsely.")
     parser.add_argument("--alerts", type=int, default=8, help="alerts in a cell (8)")
     parser.add_argument("--only", default=",".join(TABLES), help=f"of {', '.join(TABLES)}")
+    parser.add_argument("--processes", type=int, default=1, help="that make alerts (1)")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="keep alerts here, and go on with those that it has")
     given = parser.parse_args()
-    for name in given.only.split(","):
-        TABLES[name](given.alerts * (5 if name == "false" else 1))
+    if given.keep is not None:
+        RUN.keep(given.keep)
+    with ProcessPoolExecutor(given.processes) as pool:
+        RUN.pool = pool if given.processes > 1 else None
+        for name in given.only.split(","):
+            TABLES[name](given.alerts * (3 if name == "false" else 1))
 
 
 if __name__ == "__main__":

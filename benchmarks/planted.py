@@ -1,7 +1,8 @@
 """Answers of a service with a rising rate of bad ones, with a planted cause or without one.
 
-A world has tenants, languages, routes, documents in topics and indexes, and words, each with its own standing risk. Its
-mix drifts between the days before and the hours since. All of it follows from one seed.
+A world has tenants, locales, routes, documents in folders, topics and indexes, and words, each with its own standing
+risk; languages that mostly follow the locale, users of tenants, and models. Its mix drifts between the days before and
+the hours since. All of it follows from one seed.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import accumulate
 from statistics import fmean
 from typing import Final, NamedTuple
@@ -24,10 +26,12 @@ SEARCH: Final = NOW - 2 * WINDOW
 BASELINE_DAYS: Final = 7
 HIGH: Final = 0.7
 """How many of a cause's cases are bad."""
+HIGHEST: Final = 0.7
+"""The highest risk of any other case."""
 
 _TENANTS, _TOPICS, _INDEXES, _WORDS_OF_TOPIC, _COMMON = 20, 40, 3, 80, 1600
-_LANGUAGES, _ROUTES, _CHANNELS = 4, 4, 3
-_PARTS: Final = 5
+_LOCALES, _ROUTES, _MODELS, _USERS_OF_TENANT, _FOLDER = 4, 4, 2, 60, 25
+_ACTUALLY: Final = 0.9  # of the questions: their language is told, and it is that of the locale; so is their topic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +40,9 @@ class Situation:
 
     `cases`: judged since the onset. `explained`: the part of the rise that `cause` explains; the others rise in common.
     `noise`: the share of wrong verdicts. `weights`: of cases drawn with unequal probabilities: `boosted` by risk, or
-    `heavy`, from 2 to 100 by chance. `session`: answers in a session, which share the first one's fate.
+    `heavy`, from 2 to 100 by chance. `session`: answers in a session, which share the first one's fate. `slow`: the
+    window has 48 hours, not 6, and the rise 40 of them, not 5: so the hour of the day is a factor, and it has its own
+    traffic and its own standing risk.
     """
 
     cases: int = 300
@@ -58,6 +64,17 @@ class Situation:
     full_rollout: bool = False
     decoy: bool = False
     twin: bool = False
+    slow: bool = False
+
+    @property
+    def search(self) -> float:
+        """From when on the rise is searched."""
+        return NOW - 96 * HOUR if self.slow else SEARCH
+
+    @property
+    def onset(self) -> float:
+        """When the rate rises."""
+        return NOW - 40 * HOUR if self.slow else SINCE
 
 
 class Planted(NamedTuple):
@@ -71,16 +88,29 @@ class Planted(NamedTuple):
     """Factors that only go with it."""
     explained: float
     """The part of the rise that the first cause makes, by the risks that the verdicts were drawn with."""
+    onset: float
 
 
+@cache
 def slice_of(name: str, value: str, *, pairs: bool = False, outcome: bool = False) -> Factor:
     """A slice with this value."""
     return Factor("slice", name, value, pairs, outcome)
 
 
+@cache
 def document(number: int) -> Factor:
     """One document."""
-    return Factor("document", "doc_uri", f"d{number}")
+    return Factor("document", "document", f"kb/{number // _FOLDER}/d{number}")
+
+
+@cache
+def _folder(number: int) -> Factor:
+    return Factor("document", "folder", f"kb/{number // _FOLDER}")
+
+
+@cache
+def _word(word: str) -> Factor:
+    return Factor("word", "word", word)
 
 
 @dataclass
@@ -90,7 +120,7 @@ class _Drawn:
     time: float
     late: bool
     tenant: int
-    language: int
+    locale: int
     route: int
     topic: int
     documents: list[int]
@@ -103,6 +133,7 @@ class _Drawn:
     usual: float = 0.0
     risk: float = 0.0
     version: int = 1
+    user: int = 0
 
 
 class _World:
@@ -112,13 +143,13 @@ class _World:
         self.of, self.rng = situation, rng
         risk = situation.risks
         self.tenant_risk = [math.exp(rng.gauss(0, risk)) for _ in range(_TENANTS)]
-        self.language_risk = [math.exp(rng.gauss(0, risk / 2)) for _ in range(_LANGUAGES)]
+        self.locale_risk = [math.exp(rng.gauss(0, risk / 2)) for _ in range(_LOCALES)]
         self.topic_risk = [math.exp(rng.gauss(0, risk / 2)) for _ in range(_TOPICS)]
         self.document_risk = [math.exp(rng.gauss(0, risk)) for _ in range(situation.documents)]
         self.popular = {
             late: {
                 "tenant": self._popularity(_TENANTS, late=late),
-                "language": self._popularity(_LANGUAGES, late=late),
+                "locale": self._popularity(_LOCALES, late=late),
                 "route": self._popularity(_ROUTES, late=late),
                 "topic": self._popularity(_TOPICS, late=late, steep=0.6),
             }
@@ -132,10 +163,14 @@ class _World:
             elif cause == "document":
                 self.document_risk[_STALE] = 1.0
             elif cause == "pair":
-                self.tenant_risk[_PAIR[0]] = self.language_risk[_PAIR[1]] = 1.0
+                self.tenant_risk[_PAIR[0]] = self.locale_risk[_PAIR[1]] = 1.0
             elif cause == "topic":
                 self.topic_risk[_TOPIC] = 1.0
-        self.rollout_at = rng.uniform(SEARCH, NOW)
+        self.rollout_at = rng.uniform(situation.search, NOW)
+        self.hour_risk = [
+            math.exp(rng.gauss(0, risk / 2)) * (1 + 0.4 * math.cos(hour * math.tau / 24)) if situation.slow else 1.0
+            for hour in range(24)
+        ]
 
     def _popularity(self, number: int, *, late: bool, steep: float = 0.8) -> list[float]:
         drift = self.of.drift if late else 0.0
@@ -156,7 +191,7 @@ class _World:
             time,
             late,
             self.pick("tenant", late=late),
-            self.pick("language", late=late),
+            self.pick("locale", late=late),
             self.pick("route", late=late),
             topic,
             self.documents(topic),
@@ -166,7 +201,18 @@ class _World:
         )
         if rng.random() < 0.02:
             one.documents = []
+        one.user = int(_USERS_OF_TENANT * rng.random() ** 2)
         return one
+
+    def times(self, begin: float, end: float, number: int) -> list[float]:
+        """So many moments in the order of time, by the traffic of the hours of the day."""
+        rng, found = self.rng, list[float]()
+        while len(found) < number:
+            time = rng.uniform(begin, end)
+            busy = 1 - 0.7 * math.cos(hour_of(time) * math.tau / 24)
+            if not self.of.slow or rng.random() * 1.7 < busy:
+                found.append(time)
+        return sorted(found)
 
     def documents(self, topic: int) -> list[int]:
         base, size, rng = topic * self.of_topic, self.of_topic, self.rng
@@ -180,10 +226,16 @@ class _World:
 
     def standing(self, one: _Drawn) -> float:
         """How much riskier than usual a request is, no matter what happens."""
-        risk = self.tenant_risk[one.tenant] * self.language_risk[one.language] * self.topic_risk[one.topic]
+        risk = self.tenant_risk[one.tenant] * self.locale_risk[one.locale] * self.topic_risk[one.topic]
+        risk *= self.hour_risk[hour_of(one.time)]
         if not one.documents:
             return math.inf if self.of.cause == "empty" else 14.0  # as bad before as since, or much worse than others
         return risk * self.document_risk[one.documents[0]]
+
+
+def hour_of(time: float) -> int:
+    """The hour of the day (UTC)."""
+    return int(time // HOUR % 24)
 
 
 _STALE, _TWIN, _TENANT, _TOPIC = 3, 4, 5, 7
@@ -211,34 +263,46 @@ def planted(situation: Situation, seed: str) -> Planted:
     found = tuple(_factors_of(cause) for cause, _ in causes)
     bystanders = {slice_of("tenant", f"n{_TENANT}", pairs=True)} if situation.decoy else set[Factor]()
     bystanders |= {document(_TWIN)} if situation.twin else set()
-    coarse = {slice_of("topic_index", f"i{_TOPIC % _INDEXES}")} if situation.cause == "topic" else set[Factor]()
-    if situation.cause == "pair":
-        coarse = {slice_of("tenant", f"n{_PAIR[0]}", pairs=True), slice_of("language", f"l{_PAIR[1]}", pairs=True)}
-    late = [one for one in drawn if one.time >= SINCE]
+    coarse = set[Factor]().union(*(_coarse(cause) for cause, _ in causes))
+    late = [one for one in drawn if one.time >= situation.onset]
     rise = sum(one.risk - one.usual for one in late)
     own = sum(one.risk - one.usual for one in late if causes and causes[0][0] in one.marks)
-    return Planted(cases, found, frozenset(coarse), frozenset(bystanders), own / rise)
+    return Planted(cases, found, frozenset(coarse), frozenset(bystanders), own / rise, situation.onset)
+
+
+def _coarse(cause: str) -> set[Factor]:
+    """What holds a cause among others."""
+    tenant, locale = _PAIR
+    if cause == "topic":
+        return {slice_of("topic_index", f"i{_TOPIC % _INDEXES}")}
+    if cause == "pair":
+        return {
+            slice_of("tenant", f"n{tenant}", pairs=True),
+            slice_of("locale", f"l{locale}", pairs=True),
+            slice_of("language", f"l{locale}"),
+        }
+    return {_folder(_STALE)} if cause == "document" else set()
 
 
 def _requests(world: _World, situation: Situation) -> list[_Drawn]:
     """Requests by time: over the days of the baseline, over the hours of the search before the onset, and since."""
-    rng = world.rng
-    per_second = situation.cases / (NOW - SINCE)
-    earlier = round(per_second * (SINCE - SEARCH))
+    since, search = situation.onset, situation.search
+    per_second = situation.cases / (NOW - since)
+    earlier = round(per_second * (since - search))
     spans = (
-        (SEARCH - BASELINE_DAYS * 24 * HOUR, SEARCH, situation.baseline, False),
-        (SEARCH, SINCE, earlier, True),
-        (SINCE, NOW, situation.cases, True),
+        (search - BASELINE_DAYS * 24 * HOUR, search, situation.baseline, False),
+        (search, since, earlier, True),
+        (since, NOW, situation.cases, True),
     )
     found: list[_Drawn] = []
     for begin, end, number, late in spans:
-        for time in sorted(rng.uniform(begin, end) for _ in range(number // situation.session)):
+        for time in world.times(begin, end, number // situation.session):
             first = world.draw(time, late=late)
             first.unit = len(found)
             found.append(first)
             for turn in range(1, situation.session):
                 other = world.draw(min(time + 60.0 * turn, end - 0.001), late=late)
-                other.tenant, other.language, other.unit = first.tenant, first.language, first.unit
+                other.tenant, other.locale, other.unit, other.user = first.tenant, first.locale, first.unit, first.user
                 found.append(other)
     return found
 
@@ -246,7 +310,7 @@ def _requests(world: _World, situation: Situation) -> list[_Drawn]:
 def _plant(world: _World, one: _Drawn, cause: str, part: float) -> None:  # noqa: C901 - a branch a cause
     """Give a request what the cause needs, in this part of all requests, before the onset and since."""
     rng, situation = world.rng, world.of
-    since = one.time >= SINCE
+    since = one.time >= situation.onset
     chosen = rng.random() < part
     if cause == "document":
         one.documents = [number for number in one.documents if number not in (_STALE, _TWIN)]
@@ -269,12 +333,12 @@ def _plant(world: _World, one: _Drawn, cause: str, part: float) -> None:  # noqa
             one.documents, one.words = world.documents(one.topic), world.words(one.topic)
         one.marks.update({cause} if chosen else ())
     elif cause == "pair":
-        tenant, language = _PAIR
+        tenant, locale = _PAIR
         if chosen:
-            one.tenant, one.language = tenant, language
+            one.tenant, one.locale = tenant, locale
             one.marks.add(cause)
-        elif (one.tenant, one.language) == _PAIR:
-            one.language = 2
+        elif (one.tenant, one.locale) == _PAIR:
+            one.locale = 2
     elif cause == "empty" and since and chosen:
         one.documents = []
         one.marks.add(cause)
@@ -282,17 +346,18 @@ def _plant(world: _World, one: _Drawn, cause: str, part: float) -> None:  # noqa
 
 def _factors_of(cause: str) -> frozenset[Factor]:
     """What names a cause."""
-    tenant, language = _PAIR
+    tenant, locale = _PAIR
     named = {
         "document": {document(_STALE)},
         "tenant": {slice_of("tenant", f"n{_TENANT}", pairs=True)},
         "version": {slice_of("prompt.version", "v2")},
-        "pair": {Factor("pair", "language and tenant", f"l{language} and n{tenant}")},
-        "empty": {slice_of("documents", "0"), slice_of("context", "retrieved_nothing")},
+        "pair": {Factor("pair", "locale and tenant", f"l{locale} and n{tenant}")},
+        "empty": {slice_of("documents", "0"), slice_of("context", "retrieved nothing")},
         "topic": {
-            *(Factor("word", "word", f"t{_TOPIC}w{one}") for one in range(_WORDS_OF_TOPIC)),
+            *(_word(f"t{_TOPIC}w{one}") for one in range(_WORDS_OF_TOPIC)),
             slice_of("topic", str(_TOPIC)),
             *(document(one) for one in range(_TOPIC * 50, _TOPIC * 50 + 50)),
+            *(_folder(one) for one in range(_TOPIC * 50, _TOPIC * 50 + 50, _FOLDER)),
         },
     }
     return frozenset(named[cause])
@@ -302,8 +367,8 @@ def _verdicts(world: _World, drawn: Sequence[_Drawn], causes: Sequence[tuple[str
     rng, situation = world.rng, world.of
     standing = [world.standing(one) for one in drawn]
     before = _scaled([s for s, one in zip(standing, drawn, strict=True) if not one.late], situation.before)
-    since = [(s, one) for s, one in zip(standing, drawn, strict=True) if one.time >= SINCE]
-    left = [(s, one) for s, one in since if not _is_bad_by_cause(one)]
+    since = [(s, one) for s, one in zip(standing, drawn, strict=True) if one.time >= situation.onset]
+    left = [(s, one) for s, one in since if not one.marks]
     # The causes make their part of the rise; what is left of it, all other answers have in common.
     rise = (situation.since - situation.before) * (1 - sum(one for _, one in causes))
     wanted = situation.before + max(rise, 0.0) * len(since) / max(len(left), 1)
@@ -317,9 +382,9 @@ def _verdicts(world: _World, drawn: Sequence[_Drawn], causes: Sequence[tuple[str
     found: list[bool] = []
     fate: dict[int, bool] = {}
     for s, one in zip(standing, drawn, strict=True):
-        if one.time < SINCE:
+        if one.time < situation.onset:
             risk = _capped(before * s)
-        elif _is_bad_by_cause(one):
+        elif one.marks:
             risk = HIGH
         else:
             risk = of_late(s)
@@ -331,21 +396,21 @@ def _verdicts(world: _World, drawn: Sequence[_Drawn], causes: Sequence[tuple[str
     return found
 
 
-def _is_bad_by_cause(one: _Drawn) -> bool:
-    return one.time >= SINCE and bool(one.marks)
-
-
 def _capped(risk: float) -> float:
-    return min(risk, 0.7)
+    return min(risk, HIGHEST)
 
 
 def _scaled(standing: Sequence[float], rate: float) -> float:
-    """The factor at which these risks have this mean."""
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if fmean(_capped(middle * s) for s in standing) < rate else (low, middle)
-    return high
+    """The factor at which these risks have this mean. `rate` is below that of a capped risk."""
+    ordered = sorted(standing)
+    sums = list(accumulate(ordered, initial=0.0))
+    found = 0.0
+    for capped in range(len(ordered)):  # of the highest risks
+        rest = len(ordered) - capped
+        found = (rate * len(ordered) - HIGHEST * capped) / sums[rest] if sums[rest] else 1.0
+        if found * ordered[rest - 1] <= HIGHEST:
+            return found
+    return found
 
 
 def _cases(world: _World, drawn: Sequence[_Drawn], verdicts: Sequence[bool]) -> list[JudgedCase]:
@@ -365,21 +430,30 @@ def _cases(world: _World, drawn: Sequence[_Drawn], verdicts: Sequence[bool]) -> 
         version = one.version
         if situation.rollout and one.time >= world.rollout_at:
             version = 3
-        if situation.full_rollout and one.time >= SINCE:
+        if situation.full_rollout and one.time >= situation.onset:
             version = 2
+        language = f"l{one.locale}" if rng.random() < _ACTUALLY else "other"
+        topic = str(one.topic if rng.random() < _ACTUALLY else rng.randrange(_TOPICS))
         factors = (
             slice_of("tenant", f"n{one.tenant}", pairs=True),
-            slice_of("language", f"l{one.language}", pairs=True),
+            slice_of("locale", f"l{one.locale}", pairs=True),
             slice_of("route", f"r{one.route}", pairs=True),
             slice_of("topic_index", f"i{one.topic % _INDEXES}"),
             slice_of("prompt.version", f"v{version}"),
+            slice_of("model", f"m{rng.randrange(_MODELS)}"),
+            slice_of("language", language),
+            slice_of("topic", topic),
+            slice_of("user", f"n{one.tenant}u{one.user}"),
+            *([] if one.documents else [slice_of("context", "retrieved nothing")]),
+            *([slice_of("hour of the day (UTC)", str(hour_of(one.time)))] if situation.slow else []),
             slice_of("documents", _number_of(len(one.documents))),
             slice_of("score", str(_part(one.score))),
             slice_of("question.length", str(_part(one.length))),
             slice_of("answer.length", str(_part(long)), outcome=True),
             slice_of("refusal", str(refused), outcome=True),
-            *(document(number) for number in one.documents),
-            *(Factor("word", "word", word) for word in one.words),
+            *map(document, one.documents),
+            *map(_folder, dict.fromkeys(number // _FOLDER * _FOLDER for number in one.documents)),
+            *map(_word, one.words),
         )
         found.append(JudgedCase(one.time, bad, str(one.unit), factors, weight))
     return found

@@ -12,7 +12,6 @@ from anyio.abc import TaskGroup
 from monitor.alerts.catalogue import DIAGNOSIS, RATES
 from monitor.alerts.state import AlertState
 from monitor.stages import Runtime
-from monitor.statistics.diagnosis import look_due
 from monitor.telemetry.events import Event
 
 PATIENCE: Final = 5.0
@@ -21,12 +20,15 @@ PATIENCE: Final = 5.0
 AGAIN: Final = 300.0
 """Seconds after which an alert that still fires is diagnosed again."""
 
+SOON: Final = 60.0
+"""Seconds after which that happens where there were too few bad answers for a first look."""
+
 
 class DiagnosisLine(NamedTuple):
-    """A diagnosis in one line, and how many bad answers since the onset it is made of."""
+    """A diagnosis in one line. `looked`: there were enough bad answers to look for a cause."""
 
     text: str
-    bad: int
+    looked: bool = True
 
 
 Diagnose: TypeAlias = Callable[[AlertState], Awaitable[DiagnosisLine | None]]
@@ -42,12 +44,15 @@ class _Diagnosed:
     running: bool = True
     done: anyio.Event = field(default_factory=anyio.Event)
 
+    def wait(self) -> float:
+        """Return the seconds from one diagnosis to the next."""
+        return AGAIN if self.line is None or self.line.looked else SOON
+
 
 class DiagnosedAlerts:
     """The lines of the rates that are too high now. Warning, critical and regression of one rate share a line.
 
-    A line that names something is replaced only when enough more bad answers have come (`look_due`): each further look
-    is another chance of a false finding.
+    A line changes only where enough more bad answers have come: the diagnosis says the same until then.
     """
 
     def __init__(self, diagnose: Diagnose, runtime: Runtime) -> None:
@@ -69,7 +74,7 @@ class DiagnosedAlerts:
             if known is None:
                 known = self._known[key] = _Diagnosed(now)
                 new.append(known)
-            elif known.running or now - known.asked < AGAIN:
+            elif known.running or now - known.asked < known.wait():
                 continue
             known.asked, known.running = now, True
             tasks.start_soon(self._look, known, state)
@@ -87,8 +92,7 @@ class DiagnosedAlerts:
     async def _look(self, known: _Diagnosed, state: AlertState) -> None:
         try:
             line = await self._diagnose(state)
-            if line is not None and (known.line is None or look_due(line.bad, known.line.bad)):
-                known.line = line
+            known.line = line if line is not None else known.line
         except Exception as error:  # noqa: BLE001 - no alert fails because of its diagnosis
             message = "an alert has no diagnosis"
             self._runtime.events.warning(

@@ -59,6 +59,10 @@ class IncidentTracker:
         """The incidents that last, the oldest first."""
         return tuple(sorted(self._open.values(), key=lambda one: (one.fired, one.id)))
 
+    def of(self, state: AlertState) -> Incident | None:
+        """Return the incident that an alert belongs to, None where it belongs to none."""
+        return self._open.get(_rate_of(state))
+
     def restore(self, known: Iterable[Incident]) -> None:
         """Continue what was open when an earlier process stopped. Of one rate, the newest counts."""
         for one in sorted(known, key=lambda one: one.fired):
@@ -103,6 +107,7 @@ class IncidentTracker:
                 severity=severity,
                 worst=severity,
                 alerts=(),
+                window=firing[0].window or 0.0,
             )
             fresh, was = list(firing), severity
         else:

@@ -32,7 +32,7 @@ from monitor.errors import MonitorError
 from monitor.jobs import calibration
 from monitor.jobs.canary import load as load_canary
 from monitor.jobs.canary.run import Canary
-from monitor.jobs.diagnosis import DiagnosisRequest
+from monitor.jobs.diagnosis import alert_request
 from monitor.jobs.diagnosis.words import alert_line
 from monitor.jobs.incidents import IncidentKeeper
 from monitor.jobs.incidents.investigation import Investigation
@@ -57,8 +57,6 @@ from monitor.web.mount import mount
 
 _SWITCH_INTERVAL = 0.001
 """Seconds after which a thread that reads something large lets the receivers go on. Python's default is 5 ms."""
-_LEAST_DIAGNOSED = 3600.0
-"""Seconds that a diagnosis looks back at least, times two: an alert may have a window of a minute."""
 _LAST_SENDING = 2.0  # seconds that sinks may take when stopping; they get the rest after the restart
 
 
@@ -104,9 +102,9 @@ async def run(
         running, runtime = parts.running, parts.running.runtime
         runtime.events.info(Event.STARTED, "starting", version=__version__)
         started(running)
-        canary, engine = _canary(config, parts), _engine(config, parts, await _open_incidents(config, incidents))
-        diagnosed = DiagnosedAlerts(partial(_diagnose, reports, config), runtime)
-        watched = partial(run_alerts, engine, config.notify, runtime, diagnosed=diagnosed)
+        canary, tracker = _canary(config, parts), await _open_incidents(config, incidents)
+        diagnosed = DiagnosedAlerts(partial(_diagnose, reports, tracker, config), runtime)
+        watched = partial(run_alerts, _engine(config, parts, tracker), config.notify, runtime, diagnosed=diagnosed)
         async with anyio.create_task_group() as beside:
             beside.start_soon(partial(watched, every=alerts_every, show=running.show))
             beside.start_soon(MemoryWatch(plan.limit, runtime).run)
@@ -236,14 +234,18 @@ def _engine(config: Config, parts: Parts, incidents: IncidentTracker) -> AlertEn
     )
 
 
-async def _diagnose(reports: HistoryReports, config: Config, state: AlertState) -> DiagnosisLine | None:
-    """Diagnose the rate of an alert, over the window that fired or for as long as it has, if that is longer."""
-    name = state.labels.get("defect_rule", "")
+async def _diagnose(
+    reports: HistoryReports, tracker: IncidentTracker, config: Config, state: AlertState
+) -> DiagnosisLine | None:
+    """Diagnose the rate of an alert, by the looks at its incident."""
+    incident = tracker.of(state)
+    if incident is None:
+        return None
+    name = incident.defect_rule
     rule = next((one for one in own_rules(config.alerts).get(state.evaluator, ()) if one.name == name), None)
-    window = max(_LEAST_DIAGNOSED, state.window or 0.0, reports.now() - state.since)
-    found = await reports.diagnose(DiagnosisRequest(state.app, state.evaluator, window, rule=rule))
+    found = await reports.diagnose(alert_request(incident, rule))
     text = alert_line(found)
-    return DiagnosisLine(text, found.found.bad) if text else None
+    return DiagnosisLine(text, looked=found.found.looked is not None) if text else None
 
 
 def _page_context(

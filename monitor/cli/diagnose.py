@@ -23,10 +23,10 @@ from monitor.operations.diagnose import (
     in_words,
 )
 from monitor.quantities import format_duration, parse_duration, percent
-from monitor.statistics.diagnosis import FACTORS_AT_MOST, LEAST_BAD_BEFORE, LOOKS
 from monitor.statistics.diagnosis.cases import Factor
 from monitor.statistics.diagnosis.onset import Onset
 from monitor.statistics.diagnosis.results import Diagnosis, FoundFactor
+from monitor.statistics.diagnosis.search import FACTORS_AT_MOST, LEAST_BAD_BEFORE
 from monitor.statistics.rates import Estimate
 
 
@@ -91,6 +91,11 @@ def lines(one: RateDiagnosis) -> Iterator[str]:
     yield f"{subject} rose {_since(found.onset)}."
     yield f"Bad before: {_rate(found.rate_before)}. Since then: {_rate(found.rate_since)}."
     yield f"Since then {found.judged:,} answers were judged, {found.bad:,} of them bad."
+    if found.awaits_first_look:
+        yield f"They are too few to name a cause: it takes {found.next_look:,} more."
+        return
+    if found.looked is not None and found.next_look is not None:
+        yield f"Last looked at {_time(found.looked)}; the next look takes {found.next_look:,} more bad answers."
     for change in one.changes:
         yield f"At {_time(change.at)} the service or the judge changed: {clean(change.text)}."
     for number, (factor, examples) in enumerate(zip(found.factors, one.examples, strict=True), start=1):
@@ -137,9 +142,7 @@ def _named(factor: Factor) -> str:
 
 def _visible(found: Diagnosis) -> str:
     if found.visible is None:
-        later = next((look for look in LOOKS if look > found.bad), None)
-        again = f" Look again at {later} bad answers." if later is not None else ""
-        return f"With {found.bad:,} bad answers no single cause could have been seen.{again}"
+        return f"With {found.bad:,} bad answers no single cause could have been seen."
     return (
         f"With {found.bad:,} bad answers, one that explains {percent(found.visible)} of the rise or more"
         " would have been seen 4 times in 5."

@@ -46,10 +46,6 @@ class HistoryReports:
             _unanswered, name="the list of unanswered questions", clock=clock, longest=LONGEST, kept=_LISTS
         )
 
-    def now(self) -> float:
-        """Return now, in seconds since 1970."""
-        return self._clock.now()
-
     async def diagnose(self, request: DiagnosisRequest) -> RateDiagnosis:
         """Return what the bad answers of a rate have in common, and since when it is higher."""
         return await self._diagnoses.of(request, self._history, self._slices)

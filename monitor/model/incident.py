@@ -75,6 +75,7 @@ class Incident:
 
     `fired`: when the first alert fired; `checked`: when one last fired. `ended` and `end` are None while it lasts.
     `severity` is the highest that fires, or fired last; `worst` the highest of all. `version` is the evaluator's.
+    `window`: the seconds over which the rate was too high when it fired.
     `defect_rule` names the rule that the alert brings itself, otherwise it is empty.
     """
 
@@ -92,6 +93,7 @@ class Incident:
     steps: tuple[IncidentStep, ...] = ()
     ended: float | None = None
     end: IncidentEnd | None = None
+    window: float = 21_600.0
 
     @property
     def open(self) -> bool:

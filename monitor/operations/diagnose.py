@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
 
 from monitor.alerts.policy import own_rules
 from monitor.clock import Clock, SystemClock
@@ -17,6 +16,7 @@ from monitor.jobs.diagnosis import (
     DiagnosisRequest,
     ExampleAnswer,
     RateDiagnosis,
+    alert_request,
     as_object,
     diagnose_history,
     diagnose_stored,
@@ -35,8 +35,6 @@ __all__ = [
     "diagnose_results",
     "in_words",
 ]
-
-_SHORTEST: Final = 3600.0  # seconds of a window
 
 
 def diagnose_rate(
@@ -62,7 +60,7 @@ def diagnose_rate(
 
 
 def diagnose_alert(config: Config, incident_id: str, *, clock: Clock | None = None) -> RateDiagnosis:
-    """Diagnose the rate of an alert: up to now, or up to the end of its incident.
+    """Diagnose the rate of an alert, by its last look up to now, or up to the end of its incident.
 
     Args:
         config: of the monitor that raised it.
@@ -73,15 +71,12 @@ def diagnose_alert(config: Config, incident_id: str, *, clock: Clock | None = No
     """
     one = incident(config, incident_id).incident
     now = (clock or SystemClock()).now()
-    until = now if one.ended is None else one.ended
     rule = next(
         (rule for rule in own_rules(config.alerts).get(one.evaluator, ()) if rule.name == one.defect_rule), None
     )
     if one.defect_rule and rule is None:
         raise MonitorError(f"incident {one.id}: no alert has the defect rule {one.defect_rule!r:.80} any more")
-    window = max(_SHORTEST, one.peak.window if one.peak is not None else 0.0, until - one.fired)
-    request = DiagnosisRequest(one.app, one.evaluator, window, until, rule)
-    return diagnose_history(config.storage.path / files.HISTORY, config.slices, request, now)
+    return diagnose_history(config.storage.path / files.HISTORY, config.slices, alert_request(one, rule), now)
 
 
 def diagnose_results(

@@ -79,18 +79,27 @@ class ResultFiles:
             except (ValueError, TypeError, AttributeError, KeyError):  # a row of strangers may hold anything
                 self.unread += 1
 
-    def judged_answers(self, app: str, evaluator: str, since: float, until: float, limit: int) -> list[JudgedAnswer]:
-        """Return the newest answers from `since` up to `until`, oldest first, as the history does."""
+    def judged_answers(
+        self, app: str, evaluator: str, since: float, until: float, limit: int, *, newest: bool = True
+    ) -> list[JudgedAnswer]:
+        """Return the newest answers from `since` up to `until`, oldest first, as the history does.
+
+        `newest`: otherwise those that were judged first.
+        """
         if (app, evaluator) != (self.app, self.evaluator):
             return []
+        sign = -1 if newest else 1
         found = [
-            (-one.judged.evaluated_at, name, one.judged, one.features, one.refusal)
+            (sign * one.judged.evaluated_at, name, one.judged, one.features, one.refusal)
             for name, one in self._requests.items()
             if one.judged is not None and one.features is not None and since <= one.judged.evaluated_at < until
         ]
+        chosen = heapq.nsmallest(limit, found, key=lambda each: each[:2])[::sign]
         return [
-            JudgedAnswer(name, own.at, own.weight, own.defect, own.score, features, refused, own.label)
-            for _, name, own, features, refused in reversed(heapq.nsmallest(limit, found, key=lambda each: each[:2]))
+            JudgedAnswer(
+                name, one.at, one.weight, one.defect, one.score, features, refused, one.label, one.evaluated_at
+            )
+            for _, name, one, features, refused in chosen
         ]
 
     def asked_questions(self, app: str, since: float, until: float, limit: int) -> list[AskedQuestion]:

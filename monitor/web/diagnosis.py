@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from monitor.jobs.diagnosis import DiagnosisRequest, ExampleAnswer, RateDiagnosis
+from monitor.alerts.incidents import ID_ANNOTATION
+from monitor.jobs.diagnosis import DiagnosisRequest, ExampleAnswer, RateDiagnosis, alert_request
 from monitor.jobs.diagnosis.words import alert_line, in_words, share_of
-from monitor.statistics.diagnosis import LEAST_BAD_BEFORE, LOOKS
+from monitor.model.incident import Incident
 from monitor.statistics.diagnosis.cases import Factor
 from monitor.statistics.diagnosis.onset import Onset
 from monitor.statistics.diagnosis.results import FoundFactor
+from monitor.statistics.diagnosis.search import LEAST_BAD_BEFORE
 from monitor.statistics.rates import Estimate
 from monitor.web.context import PageContext
 from monitor.web.queries import BadQueryError, DiagnosisQuery
@@ -124,12 +126,14 @@ class DiagnosisView(ApiModel):
     """The smallest share of the rise at which a cause would have been found 4 times in 5; null where none would."""
     needed_before: int
     """Bad answers before the rise without which there is no diagnosis."""
+    looked: float | None
+    """When the last answer that was looked at was judged; null where there are too few bad ones for a first look."""
     next_look: int | None
-    """The number of bad answers at which to look again; null where more hardly help."""
+    """How many more bad answers the next look at the alert takes; null where no alert fires: this was one look."""
 
 
 async def diagnosis(context: PageContext, query: DiagnosisQuery) -> DiagnosisView:
-    """Diagnose a rate.
+    """Diagnose a rate: while an alert on it fires, by its looks, and otherwise by one look at all answers.
 
     Raises:
         BadQueryError: the query does not name an app and an evaluator.
@@ -138,7 +142,11 @@ async def diagnosis(context: PageContext, query: DiagnosisQuery) -> DiagnosisVie
     if not (query.app and query.evaluator):
         raise BadQueryError("app and evaluator: both are required")
     rule = next((one for one in context.alert_rules(query.evaluator) if one.name == query.defect_rule), None)
-    request = DiagnosisRequest(query.app, query.evaluator, query.window, query.until, rule)
+    incident = await _firing(context, query) if query.until is None else None
+    if incident is not None:
+        request = alert_request(incident, rule)
+    else:
+        request = DiagnosisRequest(query.app, query.evaluator, query.window, query.until, rule)
     found = await context.reports.diagnose(request)
     return _view(found if context.keeps_texts else replace(found, questions={}), query)
 
@@ -146,6 +154,17 @@ async def diagnosis(context: PageContext, query: DiagnosisQuery) -> DiagnosisVie
 def shown_questions(view: DiagnosisView) -> list[str]:
     """Return the requests whose questions are shown."""
     return [one.request_id for factor in view.factors for one in factor.examples if one.question]
+
+
+async def _firing(context: PageContext, query: DiagnosisQuery) -> Incident | None:
+    """Return the incident of the rate while its alert fires. None also where it is not written yet."""
+    rate = (query.app, query.evaluator, query.defect_rule)
+    for one in context.alerts():
+        name = one.annotations.get(ID_ANNOTATION)
+        if name and one.firing and (one.app, one.evaluator, one.labels.get("defect_rule", "")) == rate:
+            record = await context.incidents.find(name)
+            return record.incident if record is not None else None
+    return None
 
 
 def _view(one: RateDiagnosis, query: DiagnosisQuery) -> DiagnosisView:
@@ -169,7 +188,8 @@ def _view(one: RateDiagnosis, query: DiagnosisQuery) -> DiagnosisView:
         switched=[_named(factor) for factor in found.switched],
         visible=found.visible,
         needed_before=LEAST_BAD_BEFORE,
-        next_look=next((look for look in LOOKS if look > found.bad), None),
+        looked=found.looked,
+        next_look=found.next_look,
     )
 
 

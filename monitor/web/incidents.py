@@ -89,6 +89,8 @@ class IncidentView(ApiModel):
     began: float
     """When the rate rose; when the alert fired, where that is not known."""
     fired: float
+    window: float
+    """Seconds over which the rate was too high when it fired."""
     checked: float
     """When an alert of it last fired."""
     ended: float | None

@@ -213,6 +213,11 @@ def lines_of(monitor: MonitorProcess) -> dict[str, str]:
     return {one["app"]: one["diagnosis"] for one in alerts if one["status"] == "firing" and one["diagnosis"]}
 
 
+def incident_of(monitor: MonitorProcess, app: str) -> str:
+    alerts = json.loads(monitor.get("/api/v1/alerts"))["alerts"]
+    return next(one["incident"] for one in alerts if one["app"] == app and one["incident"])
+
+
 @pytest.fixture(scope="module")
 def raised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raised]:
     folder, now = tmp_path_factory.mktemp("diagnosis"), time.time()
@@ -270,6 +275,18 @@ def test_a_rise_without_a_cause_names_none(raised: Raised) -> None:
     assert raised.view("without")["factors"] == []
     assert "Nothing stands out" in raised.page("without")
     assert "Nothing stands out." in raised.terminal("without")
+
+
+def test_page_and_terminal_follow_the_looks_at_the_alert(raised: Raised) -> None:
+    wait_until(lambda: raised.view("stale")["next_look"], 60, "the page to know the incident")
+    view = raised.view("stale")
+    assert view["next_look"] >= view["bad"] / 4
+    assert raised.began < view["looked"] <= view["at"]
+    config = str(raised.monitor.folder / "config.yaml")
+    alert = command("diagnose", "--alert", incident_of(raised.monitor, "stale"), "-c", config).output
+    assert "more bad answers." in alert
+    assert "kb/stale" in alert
+    assert "more bad answers." not in raised.terminal("stale")
 
 
 def test_a_hostile_name_of_a_cause_is_plain_text_everywhere(raised: Raised) -> None:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.statistics.diagnosis import FACTORS_AT_MOST, diagnose
+from monitor.statistics.diagnosis import alert_looks, diagnose, diagnose_alert
 from monitor.statistics.diagnosis.cases import Factor, JudgedCase
 from monitor.statistics.diagnosis.results import Diagnosis
+from monitor.statistics.diagnosis.search import FACTORS_AT_MOST
 
 FACTORS = [
     *(Factor("slice", "tenant", str(number), pairs=True) for number in range(3)),
@@ -79,6 +80,21 @@ def test_weights_in_another_unit_say_the_same(cases: list[JudgedCase], unit: flo
 def test_a_factor_that_a_case_has_twice_counts_once(cases: list[JudgedCase]) -> None:
     twice = [one._replace(factors=one.factors * 2) for one in cases]
     assert diagnose(twice, 30.0) == diagnose(cases, 30.0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(case_lists(st.just(1.0)), st.floats(30, 100), st.floats(30, 100), st.randoms(use_true_random=False))
+def test_what_comes_later_changes_no_look_that_was_made(
+    cases: list[JudgedCase], fired: float, now: float, rng: random.Random
+) -> None:
+    cases = [one._replace(judged_at=one.time + rng.choice((0.0, rng.uniform(0, 20)))) for one in cases]
+    looks = list(alert_looks(cases, 30.0, fired))
+    known = [one for one in cases if one.time < 30 or (one.judged_at or 0.0) <= max(now, fired)]
+    made = list(alert_looks(known, 30.0, fired))
+    assert made == looks[: len(made)]
+    assert all((one.looked or 0.0) > now for one in looks[len(made) :] if one.looked is not None)
+    found = diagnose_alert(cases, 30.0, fired)
+    assert found == looks[-1] if looks else found.awaits_first_look or found.state != "found"
 
 
 @pytest.mark.parametrize("number", [1, 2, 5, 1000])

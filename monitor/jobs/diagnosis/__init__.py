@@ -13,9 +13,10 @@ from typing import Any, Final, NamedTuple
 
 from monitor.jobs.diagnosis.factors import FactorReader
 from monitor.jobs.topics import read_topics, topic_factors
+from monitor.model.incident import Incident
 from monitor.model.outcome import DefectRule, Score
 from monitor.model.service_version import SeenVersion, VersionChange
-from monitor.statistics.diagnosis import diagnose
+from monitor.statistics.diagnosis import diagnose, diagnose_alert
 from monitor.statistics.diagnosis.cases import Factor, JudgedCase
 from monitor.statistics.diagnosis.results import Diagnosis, FoundFactor
 from monitor.statistics.topics import QuestionTopic, QuestionWords, renewed
@@ -27,7 +28,10 @@ BASELINE: Final = 7 * 86_400.0
 """Seconds before the searched time that bad answers are compared with."""
 
 BASELINE_AT_MOST, SEARCHED_AT_MOST = 5_000, 10_000
-"""The most answers that are read of both: the newest."""
+"""The most answers that are read of both: the newest, and for an alert the first ones of the searched time."""
+
+SHORTEST: Final = 3600.0
+"""Seconds of the shortest window of an alert: one may be a minute."""
 
 EXAMPLES: Final = 3
 _CHANGES: Final = 5
@@ -38,6 +42,7 @@ class DiagnosisRequest(NamedTuple):
     """The rate to diagnose: of one app and evaluator, in `window` seconds up to `until`, in seconds since 1970.
 
     `until` is now if it is None. `rule` is the defect rule that an alert brings itself, None the evaluator's own.
+    `fired`: when the alert fired whose looks are wanted, in `window` seconds before it and since then; None: one look.
     """
 
     app: str
@@ -45,6 +50,17 @@ class DiagnosisRequest(NamedTuple):
     window: float
     until: float | None = None
     rule: DefectRule | None = None
+    fired: float | None = None
+
+    def search_from(self, until: float) -> float:
+        """Return from when on the rise is searched."""
+        return (until if self.fired is None else self.fired) - 2 * self.window
+
+
+def alert_request(one: Incident, rule: DefectRule | None) -> DiagnosisRequest:
+    """Return what to diagnose for the alerts of an incident: the same for its page, its line and its record."""
+    window = max(SHORTEST, one.window)
+    return DiagnosisRequest(one.app, one.evaluator, window, one.ended, rule, one.fired)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +100,13 @@ def diagnose_history(history: Path, slices: Sequence[str], request: DiagnosisReq
     Args:
         history: its file.
         slices: the configured ones, which are also looked at two together.
-        request: the rate. The rise is looked for in twice its window.
+        request: the rate. The rise is looked for in twice its window, and since an alert fired.
         now: seconds since 1970.
 
     Raises `MonitorError` where the history cannot be read.
     """
     until = now if request.until is None else request.until
-    changes = _changes(HistoryReader(history).generations(), request, until - 2 * request.window, until)
+    changes = _changes(HistoryReader(history).generations(), request, request.search_from(until), until)
     topics = read_topics(history.with_name(files.STATE), request.app)
     return diagnose_stored(AnswerReader(history), slices, request._replace(until=until), topics=topics, changes=changes)
 
@@ -106,9 +122,9 @@ def diagnose_stored(
 ) -> RateDiagnosis:
     """Diagnose from wherever answers are stored. `request.until` must be given. Raises as `stored` does."""
     until = request.until or 0.0
-    since, of = until - 2 * request.window, (request.app, request.evaluator)
+    since, of = request.search_from(until), (request.app, request.evaluator)
     before = stored.judged_answers(*of, since - BASELINE, since, BASELINE_AT_MOST)
-    searched = stored.judged_answers(*of, since, until + 1, SEARCHED_AT_MOST)
+    searched = stored.judged_answers(*of, since, until + 1, SEARCHED_AT_MOST, newest=request.fired is None)
     made = diagnose_answers([*before, *searched], slices, request, topics=topics, changes=changes, unread=unread)
     shown = [one.request_id for examples in made.examples for one in examples]
     return replace(made, questions=stored.question_texts(shown))
@@ -125,7 +141,7 @@ def diagnose_answers(
 ) -> RateDiagnosis:
     """Diagnose from answers of the searched time and of the days before it. `request.until` must be given."""
     until = request.until or 0.0
-    search_from = until - 2 * request.window
+    search_from = request.search_from(until)
     rule = request.rule
     if rule is not None:
         answers = [one._replace(defect=rule.matches(Score(one.score, "", one.label))) for one in answers]
@@ -134,11 +150,15 @@ def diagnose_answers(
     reader = FactorReader([one for one in answers if one.at < search_from], slices, hours=hours)
     factors = [(*reader.factors(one), *topic_factors(known, one.features)) for one in answers]
     cases = [
-        JudgedCase(one.at, one.defect, one.features.unit, own, one.weight)
+        JudgedCase(one.at, one.defect, one.features.unit, own, one.weight, one.judged_at)
         for one, own in zip(answers, factors, strict=True)
     ]
-    found = diagnose(cases, search_from)
-    examples = tuple(_examples(one, found, list(zip(answers, cases, strict=True))) for one in found.factors)
+    fired = request.fired
+    found = diagnose(cases, search_from) if fired is None else diagnose_alert(cases, search_from, fired)
+    seen = [
+        pair for pair in zip(answers, cases, strict=True) if found.looked is None or pair[0].judged_at <= found.looked
+    ]
+    examples = tuple(_examples(one, found, seen) for one in found.factors)
     return RateDiagnosis(
         app=request.app,
         evaluator=request.evaluator,
@@ -199,6 +219,8 @@ def as_object(one: RateDiagnosis) -> Mapping[str, Any]:
         "rate_before": _plain(found.rate_before, *_RATE),
         "rate_since": _plain(found.rate_since, *_RATE),
         "visible": found.visible,
+        "looked": found.looked,
+        "next_look": found.next_look,
         "factors": [_object(*pair, one.questions) for pair in zip(found.factors, one.examples, strict=True)],
         "switched": [_named(factor) for factor in found.switched],
     }

@@ -40,7 +40,8 @@ class FactorReader:
             named["language"] = one.language
         if self._hours:
             named["hour of the day (UTC)"] = str(int(answer.at // 3600 % 24))
-        named |= {"context": one.context.replace("_", " "), "user": one.user}
+        # That something was retrieved is usual: against searches that find nothing, it would look like a cause.
+        named |= {"context": "" if one.context == "retrieved" else one.context.replace("_", " "), "user": one.user}
         named |= {
             "retriever score": _part(one.score, self._scores),
             "question length": _part(one.question_length or None, self._questions),

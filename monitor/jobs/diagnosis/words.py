@@ -8,7 +8,6 @@ from typing import Final
 
 from monitor.jobs.diagnosis import RateDiagnosis
 from monitor.quantities import percent
-from monitor.statistics.diagnosis import LOOKS
 from monitor.statistics.diagnosis.cases import Factor
 from monitor.statistics.diagnosis.onset import Onset
 from monitor.statistics.diagnosis.results import FoundFactor
@@ -36,8 +35,8 @@ def alert_line(one: RateDiagnosis) -> str:
     parts = [f"Since {_since(found.onset, one.until)}."]
     if found.factors:
         parts += [_explained(found.factors[0]), *map(_also, found.factors[1:])]
-    elif found.bad < LOOKS[0]:
-        parts.append(f"{found.bad} bad answers are too few to name a cause: it takes {LOOKS[0]}.")
+    elif found.awaits_first_look:
+        parts.append(f"{found.bad} bad answers are too few to name a cause: it takes {found.next_look} more.")
     elif found.visible is None:
         parts.append(f"Nothing stands out among {found.bad} bad answers, too few to see a single cause.")
     else:

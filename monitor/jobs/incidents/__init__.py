@@ -21,7 +21,6 @@ from monitor.jobs.diagnosis.words import alert_line, in_words
 from monitor.jobs.incidents.investigation import Findings, Investigation
 from monitor.model.incident import Incident, IncidentNote, IncidentOnset, IncidentRecord, as_object
 from monitor.stages import Runtime
-from monitor.statistics.diagnosis import look_due
 from monitor.statistics.diagnosis.onset import Onset
 from monitor.storage import files
 from monitor.storage.damage import reporter
@@ -41,10 +40,10 @@ _SHOWN: Final = 200
 
 
 class _LastDiagnosis(NamedTuple):
-    """The last diagnosis of an open incident: at which peak, from how many bad answers, and the onset it found."""
+    """The last diagnosis of an open incident: at which peak, whether by a look, and the onset it found."""
 
     peak: float
-    bad: int
+    looked: bool
     onset: IncidentOnset | None
 
 
@@ -187,7 +186,7 @@ class IncidentKeeper:
             self._looked.pop(one.id, None)
         try:
             try:
-                rose = await self._diagnosis(one, now)
+                rose = await self._diagnosis(one)
             except MonitorError as error:  # the rest is known without it
                 rose = None
                 self._say_blind(one, "an incident has no diagnosis; it is tried again", error)
@@ -204,20 +203,18 @@ class IncidentKeeper:
             self._runtime.events.warning(Event.STATE_FAILED, message, incident=one.id, error=str(error))
         self._blind = True
 
-    async def _diagnosis(self, one: Incident, now: float) -> IncidentOnset | None:
+    async def _diagnosis(self, one: Incident) -> IncidentOnset | None:
         """Diagnose the rate while it is at its height, and at the end; return the onset, where one was found.
 
-        As in the text of an alert, one that is known stays until enough more bad answers have come: each further look
-        is another chance of a false finding. Raises `MonitorError`.
+        Raises `MonitorError`.
         """
         known = self._diagnosed.get(one.id)
         if not one.open:
             self._diagnosed.pop(one.id, None)
         peak = one.peak.at if one.peak is not None else one.fired
-        if one.open and known is not None and known.peak >= peak and known.onset is not None:
+        if one.open and known is not None and known.peak >= peak and known.looked:
             return known.onset
-        request = self._investigation.request(one, now)
-        made = await self._diagnose(request)
+        made = await self._diagnose(self._investigation.request(one))
         found, onset = made.found, None
         if found.onset is not None:
             onset = IncidentOnset(*(min(at, one.fired) for at in (found.onset.at, *_limits(found.onset))))
@@ -230,11 +227,9 @@ class IncidentKeeper:
         if not one.open:
             await anyio.to_thread.run_sync(self._file.keep_finding, one.id, "end", body, requests)
             return known.onset if known is not None and known.onset is not None else onset
-        if known is None or look_due(found.bad, known.bad):
-            await anyio.to_thread.run_sync(self._file.keep_finding, one.id, "height", body, requests)
-            known = _LastDiagnosis(peak, found.bad, onset)
-        self._diagnosed[one.id] = known._replace(peak=peak)
-        return known.onset
+        await anyio.to_thread.run_sync(self._file.keep_finding, one.id, "height", body, requests)
+        self._diagnosed[one.id] = _LastDiagnosis(peak, found.looked is not None, onset)
+        return onset
 
     def _keep(self, one: Incident, found: Findings) -> None:
         if found.onset is not None:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from monitor.jobs.diagnosis import DiagnosisRequest
+from monitor.jobs.diagnosis import DiagnosisRequest, alert_request
 from monitor.model.incident import Incident, IncidentAnswer, IncidentImpact, IncidentOnset, IncidentStep
 from monitor.model.outcome import DefectRule, Scale
 from monitor.statistics.diagnosis.cases import WeighedCase
@@ -21,7 +21,6 @@ BASELINE: Final = 7 * 86_400.0
 BEFORE: Final = 86_400.0
 """Seconds before the onset in which a change may be what an incident is about."""
 
-_LEAST_DIAGNOSED: Final = 3_600.0
 _CASES_AT_MOST: Final = 10_000
 _CHANGES_AT_MOST: Final = 20
 _CANDIDATES: Final = 60
@@ -60,11 +59,9 @@ class Investigation:
         changes, worst = self._changes(one, onset, until), self._worst(one, onset, until)
         return Findings(onset, changes, self._impact(one, since, until), worst)
 
-    def request(self, one: Incident, now: float) -> DiagnosisRequest:
-        """Return what to diagnose: the time since it fired, and at least the window of the alert and an hour."""
-        until = one.ended if one.ended is not None else now
-        window = min(max(_LEAST_DIAGNOSED, window_of(one), until - one.fired), BASELINE)
-        return DiagnosisRequest(one.app, one.evaluator, window, one.ended, self._rule(one))
+    def request(self, one: Incident) -> DiagnosisRequest:
+        """Return what to diagnose."""
+        return alert_request(one, self._rule(one))
 
     def _rule(self, one: Incident) -> DefectRule | None:
         return next((each for each in self._rules.get(one.evaluator, ()) if each.name == one.defect_rule), None)

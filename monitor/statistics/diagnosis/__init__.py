@@ -1,61 +1,31 @@
 """What the bad answers of a risen rate have in common, and since when: pure functions, no clock, no random numbers.
 
-The onset comes first. Then each factor is tested: are the answers with it worse, since the onset, than a rise common to
-all answers would make them? One factor is reported, its cases are removed, and the rest is looked at again. The 5 % of
-false findings that an alert may have are shared out among the kinds of factors, and within a kind among its factors
-(Bonferroni). `python -m benchmarks.diagnosis` measures what is found, and how often falsely.
+The onset comes first, then a search for factors among the answers since then. `diagnose` looks once. `diagnose_alert`
+looks again while an alert lasts, at set numbers of bad answers. Both name something in at most one of 20 rises without
+a cause. `python -m benchmarks.diagnosis` measures what is found, and how often falsely.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
-from statistics import NormalDist
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
-from monitor.statistics.diagnosis.cases import Factor, JudgedCase, Prepared, WeighedCase, sums_of, tally
-from monitor.statistics.diagnosis.excess import (
-    LEAST_UNITS,
-    Sides,
-    excess_z,
-    own_rate,
-    rise_share,
-    share_interval,
-    visible_share,
-)
-from monitor.statistics.diagnosis.onset import Step, find_step
-from monitor.statistics.diagnosis.results import Diagnosis, FoundFactor, How
-from monitor.statistics.diagnosis.rounds import Round, TestedFactor, time_blocks
-from monitor.statistics.rates import estimate
+from monitor.statistics.diagnosis.cases import Factor, JudgedCase, Prepared, tally
+from monitor.statistics.diagnosis.looks import FIRST_LOOK, looks_at, next_look, spent
+from monitor.statistics.diagnosis.onset import find_step
+from monitor.statistics.diagnosis.results import Diagnosis
+from monitor.statistics.diagnosis.search import LEAST_BAD_BEFORE, FactorSearch
 
-LOOKS: Final = (20, 30, 45, 68, 101, 152)
-"""The numbers of bad answers since the onset at which a diagnosis is made: half as many again each time."""
-
-FACTORS_AT_MOST: Final = 3
 FALSE_FINDINGS: Final = 0.05
-"""The share of alerts that may name something although the rise has no cause: 1.5 % in simulations."""
-
-LEAST_BAD_BEFORE: Final = 5
-"""The bad answers before the onset without which there is no diagnosis."""
-
-LEAST_CASES: Final = 5
-"""The cases that a factor needs since the onset. With fewer no z can reach the limit."""
-
-_MOST: Final = 0.9  # of the cases, and of their weight: beyond, there is no rest to compare with
-_MOST_OF_PART: Final = 0.8  # of the cases of a part: beyond, a pair is that part
-_LEAST_SHARE, _LEAST_MIX_SHARE = 0.1, 0.15  # of the rise: less is true, but of no use
-_PART_INSTEAD: Final = 0.7  # a pair gives way to a part with a z that is at most so much smaller
-_LIKEWISE: Final = 2.0  # how much smaller the z of a factor with the same cases may be
-_SAME_CASES: Final = 0.6  # of its bad cases
-_SURELY_MORE: Final = 1.645  # to say of a factor that was found that there is only more of it
-_NEARLY_ALL, _HARDLY_ANY = 0.9, 0.1
-_NORMAL: Final = NormalDist()
+"""The share of rises without a cause of which something may be named, at one look or at any of the looks of an alert:
+about 2 % in simulations."""
 
 
 def diagnose(cases: Iterable[JudgedCase], search_from: float) -> Diagnosis:
-    """Find what the bad answers of a rise have in common. The order of the cases does not matter.
+    """Find what the bad answers of a rise have in common, at one look. The order of the cases does not matter.
 
     Args:
         cases: judged answers, up to now: of the days before `search_from` as a baseline, and all since then.
@@ -64,261 +34,77 @@ def diagnose(cases: Iterable[JudgedCase], search_from: float) -> Diagnosis:
 
     Raises `ValueError` for a weight that is not positive and finite, or a time that is not finite.
     """
-    prepared = Prepared(cases)
-    rows = prepared.rows
-    split = next((index for index, row in enumerate(rows) if row.time >= search_from), len(rows))
-    baseline = tally(rows[:split])
-    if baseline.bad < LEAST_BAD_BEFORE:
-        return Diagnosis(state="too_few_before")
-    step = find_step(rows[split:], baseline.rate)
-    if step is None:
-        return Diagnosis(state="no_rise")
-    before, after = rows[: split + step.lowest], rows[split + step.best :]
-    return _FactorSearch(prepared, before, after, step, rows[split:]).diagnosis()
+    return _Rise(cases, search_from).look(math.inf, FALSE_FINDINGS)
 
 
-def look_due(bad: int, last: int = 0) -> bool:
-    """Whether `bad` answers since the onset have reached another of the `LOOKS` after the one at `last`."""
-    return any(last < look <= bad for look in LOOKS)
+def diagnose_alert(cases: Iterable[JudgedCase], search_from: float, fired: float) -> Diagnosis:
+    """Find what the bad answers of an alert have in common: what the last of its looks says.
+
+    So it says the same from one look to the next, at any time and whoever asks.
+
+    Args:
+        cases: as in `diagnose`.
+        search_from: as in `diagnose`; the same at all times of one alert.
+        fired: when the alert began to fire, in seconds since 1970.
+
+    Raises `ValueError` as `diagnose` does.
+    """
+    rise = _Rise(cases, search_from)
+    last = deque(rise.looks(fired), maxlen=1)
+    return last[0] if last else replace(rise.look(math.inf, 0.0), looked=None, next_look=rise.before_first_look(fired))
 
 
-class _FactorSearch:
-    """One diagnosis: rounds of tests, each without the cases of the factors found before."""
+def alert_looks(cases: Iterable[JudgedCase], search_from: float, fired: float) -> Iterator[Diagnosis]:
+    """Yield what each look at an alert says, in their order; nothing before the first. Arguments as `diagnose_alert`.
 
-    def __init__(
-        self,
-        prepared: Prepared,
-        before: list[WeighedCase],
-        after: list[WeighedCase],
-        step: Step,
-        searched: list[WeighedCase],
-    ) -> None:
-        self._prepared = prepared
-        self._pairs: dict[int, tuple[int, int]] = {}
-        self._pair_numbers: dict[tuple[int, int], int] = {}
-        self._step = step
-        self._searched = searched
-        wanted = self._pairable(after)
-        self._after = [self._with_pairs(row, wanted) for row in after]
-        self._before = [self._with_pairs(row, wanted) for row in before]
-        self._whole = self._round(self._after, self._before, self._tried(self._after))
-        self._limits = self._limit_by_kind()
+    A look uses only the answers that were judged by then. `FALSE_FINDINGS` is spent over all looks (`looks.spent`).
+    What a look has named stays named as long as later looks find its answers worse than others, in one test each.
+    Otherwise it is withdrawn.
+    """
+    return _Rise(cases, search_from).looks(fired)
 
-    def diagnosis(self) -> Diagnosis:
-        every = self._whole.every
-        rise = every.now.bad_weight - every.now.weight * every.past.rate
-        found = self._factors() if rise > 0 and every.past.bad >= LEAST_BAD_BEFORE else []
-        return Diagnosis(
-            state="found" if found else "nothing_stands_out",
-            onset=self._step.onset,
-            judged=every.now.cases,
-            bad=every.now.bad,
-            rate_before=estimate(sums_of(self._before)),
-            rate_since=estimate(sums_of(self._after)),
-            factors=tuple(found),
-            switched=self._switched(),
-            visible=visible_share(every, max(self._limits.values(), default=math.inf)),
-        )
 
-    def _factors(self) -> list[FoundFactor]:
-        found: list[FoundFactor] = []
-        left = self._whole
-        while True:
-            one = self._next(left)
-            if one is None:
-                return found
-            found.append(one[1])
-            number = one[0]
-            if len(found) == FACTORS_AT_MOST:
-                return found
-            now = [row for row in left.now if number not in row.factors]
-            past = [row for row in left.past if number not in row.factors]
-            if not any(row.bad for row in now) or not any(row.bad for row in past):
-                return found
-            tried = {key: having for key, having in self._tried(now).items() if key in self._whole.having}
-            left = self._round(now, past, tried)
+class _Rise:
+    """The cases of one rise, made ready once for all looks at it."""
 
-    def _next(self, left: Round) -> tuple[int, FoundFactor] | None:
-        """Return the factor that stands out most among the cases that are left, with its number."""
-        worse = self._worse(left)
-        if worse:
-            best = self._part_instead(max(worse, key=self._order), worse)
-            how: How = "more" if self._only_more(best) else "worse"
-            return best.number, self._reported(best, how, self._likewise(best, worse, left))
-        more = self._more(left)
-        if more:
-            best = max(more, key=self._order)
-            return best.number, self._reported(best, "more", self._likewise(best, more, left))
-        return None
+    def __init__(self, cases: Iterable[JudgedCase], search_from: float) -> None:
+        self._prepared = Prepared(cases)
+        rows = self._prepared.rows
+        split = next((index for index, row in enumerate(rows) if row.time >= search_from), len(rows))
+        self._baseline, self._searched = rows[:split], rows[split:]
+        self._usual = tally(self._baseline)
 
-    def _order(self, one: TestedFactor) -> tuple[float, Factor]:
-        return one.z, self._prepared.factors[one.number]
+    def look(self, until: float, level: float, named: Collection[Factor] = ()) -> Diagnosis:
+        """Diagnose from the cases that were judged by a time, at a level of false findings: at 0 nothing is named."""
+        if self._usual.bad < LEAST_BAD_BEFORE:
+            return Diagnosis(state="too_few_before")
+        searched = [row for row in self._searched if row.known <= until]
+        step = find_step(searched, self._usual.rate)
+        if step is None:
+            return Diagnosis(state="no_rise")
+        before, after = [*self._baseline, *searched[: step.lowest]], searched[step.best :]
+        search = FactorSearch(self._prepared, before, after, step, searched, level=level, named=named)
+        return replace(search.diagnosis(), looked=max(row.known for row in searched))
 
-    def _worse(self, left: Round) -> list[TestedFactor]:
-        found = []
-        for number, positions in left.having.items():
-            if sum([left.now[index].bad for index in positions]) < LEAST_UNITS:
-                continue
-            own, factor = left.sides(number), self._prepared.factors[number]
-            if own.now.units < LEAST_UNITS:
-                continue
-            z = excess_z(own, left.every, outcome=factor.outcome)
-            if z < self._limits.get(factor.kind, math.inf):
-                continue
-            share = rise_share(self._whole.sides(number), self._whole.every, outcome=factor.outcome)
-            if share >= _LEAST_SHARE:
-                found.append(TestedFactor(number, z, share, frozenset(positions)))
-        return found
+    def looks(self, fired: float) -> Iterator[Diagnosis]:
+        """Yield what each look at an alert says."""
+        begun, later = self._counted(fired)
+        named: list[Factor] = []
+        last = 0.0
+        for bad in looks_at(begun, begun + len(later)):
+            until = later[bad - begun - 1] if bad > begun else fired
+            found = self.look(until, FALSE_FINDINGS * (spent(bad) - last), named)
+            named, last = [one.factor for one in found.factors], spent(bad)
+            yield replace(found, next_look=next_look(bad) - bad)
 
-    def _more(self, left: Round) -> list[TestedFactor]:
-        """Return what was always bad and has become more frequent."""
-        found = []
-        for number, positions in left.having.items():
-            factor, own = self._prepared.factors[number], left.sides(number)
-            if factor.outcome or own.past.units < LEAST_UNITS or own.now.rate < left.every.now.rate:
-                continue
-            one = left.mix(number)
-            if one is None or one.z < self._limits.get(factor.kind, math.inf):
-                continue
-            if one.share >= _LEAST_MIX_SHARE:
-                found.append(TestedFactor(number, one.z, one.share, frozenset(positions)))
-        return found
+    def before_first_look(self, fired: float) -> int:
+        """Return how many more bad answers the first look at an alert takes."""
+        begun, later = self._counted(fired)
+        return FIRST_LOOK - begun - len(later)
 
-    def _only_more(self, one: TestedFactor) -> bool:
-        """Whether what a factor explains is, for the greater part, that there is more of what was bad before."""
-        found = None if self._prepared.factors[one.number].outcome else self._whole.mix(one.number)
-        return found is not None and found.z >= _SURELY_MORE and found.plain_share >= one.share / 2
-
-    def _part_instead(self, best: TestedFactor, kept: Sequence[TestedFactor]) -> TestedFactor:
-        parts = self._pairs.get(best.number, ())
-        simpler = [one for one in kept if one.number in parts and one.z >= best.z - _PART_INSTEAD]
-        return max(simpler, key=self._order, default=best)
-
-    def _likewise(self, best: TestedFactor, kept: Sequence[TestedFactor], left: Round) -> tuple[Factor, ...]:
-        bad = {index for index in best.having if left.now[index].bad}
-        same = [
-            one
-            for one in kept
-            if one.number != best.number
-            and one.z > best.z - _LIKEWISE
-            and len(bad & one.having) > _SAME_CASES * len(bad)
-        ]
-        return tuple(self._prepared.factors[one.number] for one in sorted(same, key=self._order, reverse=True))
-
-    def _reported(self, one: TestedFactor, how: How, likewise: tuple[Factor, ...]) -> FoundFactor:
-        factor, every, rows = self._prepared.factors[one.number], self._whole.every, self._whole.now
-        own = self._whole.sides(one.number)
-        having = {index for index, row in enumerate(rows) if one.number in row.factors}
-        before = own_rate(own.past, every.past)
-        onset = self._step.onset if how == "more" else None
-        if how == "worse":
-            step = find_step(self._of(one.number), before)
-            onset = step.onset if step is not None else None
-        return FoundFactor(
-            factor=factor,
-            parts=tuple(self._prepared.factors[part] for part in self._pairs.get(one.number, (one.number,))),
-            how=how,
-            z=one.z,
-            share=share_interval(own, every, rows, having, outcome=factor.outcome),
-            onset=onset,
-            inside=estimate(sums_of([row for index, row in enumerate(rows) if index in having])),
-            outside=estimate(sums_of([row for index, row in enumerate(rows) if index not in having])),
-            before=own.past.rate if own.past.units >= LEAST_UNITS else before,
-            cases=own.now.cases,
-            bad=own.now.bad,
-            part_now=own.now.weight / every.now.weight,
-            part_before=own.past.weight / every.past.weight,
-            likewise=likewise,
-        )
-
-    def _of(self, number: int) -> list[WeighedCase]:
-        """Return the searched cases that have a factor."""
-        parts = self._pairs.get(number, (number,))
-        return [row for row in self._searched if all(part in row.factors for part in parts)]
-
-    def _round(self, now: list[WeighedCase], past: list[WeighedCase], having: dict[int, list[int]]) -> Round:
-        timed = time_blocks(now)
-        past_having: dict[int, list[int]] = defaultdict(list)
-        for index, row in enumerate(past):
-            for number in row.factors:
-                if number in having:
-                    past_having[number].append(index)
-        return Round(now, past, timed, having, past_having, Sides(tally(now, timed), tally(past)))
-
-    def _tried(self, now: Sequence[WeighedCase]) -> dict[int, list[int]]:
-        """Return the positions of the cases of each factor that can be tested."""
-        having: dict[int, list[int]] = defaultdict(list)
-        for index, row in enumerate(now):
-            for number in row.factors:
-                having[number].append(index)
-        most, most_weight = _MOST * len(now), _MOST * sum(row.weight for row in now)
-        return {
-            number: positions
-            for number, positions in having.items()
-            if LEAST_CASES <= len(positions) <= most
-            and sum([now[index].weight for index in positions]) <= most_weight
-            and all(len(positions) <= _MOST_OF_PART * len(having[part]) for part in self._pairs.get(number, ()))
-        }
-
-    def _limit_by_kind(self) -> Mapping[str, float]:
-        tried: dict[str, int] = defaultdict(int)
-        for number in self._whole.having:
-            tried[self._prepared.factors[number].kind] += 1
-        return {
-            kind: _NORMAL.inv_cdf(1 - FALSE_FINDINGS / len(tried) / number) for kind, number in sorted(tried.items())
-        }
-
-    def _pairable(self, after: Sequence[WeighedCase]) -> frozenset[int]:
-        """Return the configured slices that a pair can be made of: a part has at least the cases of the pair."""
-        counts: dict[int, int] = defaultdict(int)
-        for row in after:
-            for number in row.factors:
-                if self._prepared.factors[number].pairs:
-                    counts[number] += 1
-        return frozenset(number for number, count in counts.items() if count >= LEAST_CASES)
-
-    def _with_pairs(self, row: WeighedCase, wanted: frozenset[int]) -> WeighedCase:
-        parts = sorted(number for number in row.factors if number in wanted)
-        pairs = tuple([self._pair(one, other) for one, other in combinations(parts, 2)])
-        return row._replace(factors=row.factors + pairs) if pairs else row
-
-    def _pair(self, one: int, other: int) -> int:
-        number = self._pair_numbers.get((one, other))
-        if number is None:
-            first, second = sorted((self._prepared.factors[one], self._prepared.factors[other]))
-            joined = Factor("pair", f"{first.name} and {second.name}", f"{first.value} and {second.value}")
-            number = self._pair_numbers[one, other] = self._prepared.number(joined)
-            self._pairs[number] = (one, other)
-        return number
-
-    def _switched(self) -> tuple[Factor, ...]:
-        """Return what nearly all have had since the onset and hardly any before, and switched within its interval."""
-        counts: dict[int, int] = defaultdict(int)
-        for row in self._after:
-            for number in row.factors:
-                counts[number] += 1
-        nearly = {number for number, count in counts.items() if count >= _NEARLY_ALL * len(self._after)}
-        past: dict[int, int] = defaultdict(int)
-        for row in self._before:
-            for number in nearly.intersection(row.factors):
-                past[number] += 1
-        found = [
-            self._prepared.factors[number]
-            for number in nearly
-            if number not in self._pairs
-            and past[number] <= _HARDLY_ANY * len(self._before)
-            and self._switched_within(number)
-        ]
-        return tuple(sorted(found))
-
-    def _switched_within(self, number: int) -> bool:
-        """Whether the searched cases are best divided, into those without and those with it, within the interval."""
-        rows, onset = self._searched, self._step.onset
-        wrong = least = sum(number not in row.factors for row in rows)
-        at = 0
-        for index, row in enumerate(rows, start=1):
-            wrong += 1 if number in row.factors else -1
-            if wrong < least:
-                least, at = wrong, index
-        switched = rows[min(at, len(rows) - 1)].time
-        return onset.earliest <= switched <= onset.latest
+    def _counted(self, fired: float) -> tuple[int, list[float]]:
+        """Return the number of bad cases since the onset when an alert fired, and when each later one was judged."""
+        known = [row for row in self._searched if row.known <= fired]
+        step = find_step(known, self._usual.rate)
+        begun = 0 if step is None else sum(row.bad for row in known[step.best :])
+        return begun, sorted(row.known for row in self._searched if row.bad and row.known > fired)

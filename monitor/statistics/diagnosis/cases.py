@@ -35,7 +35,8 @@ class JudgedCase(NamedTuple):
     """One judged answer.
 
     `time`: when it was given, in seconds since 1970. `weight`: 1 / (the probability with which it was judged), above 0
-    and finite. `unit`: its session, or otherwise its question: all answers of one unit count as one story.
+    and finite. `unit`: its session, or otherwise its question: all answers of one unit count as one story. `judged_at`:
+    since when the verdict has been known; None: at once.
     """
 
     time: float
@@ -43,16 +44,21 @@ class JudgedCase(NamedTuple):
     unit: str
     factors: tuple[Factor, ...] = ()
     weight: float = 1.0
+    judged_at: float | None = None
 
 
 class WeighedCase(NamedTuple):
-    """A case made ready: its weight as a part of the largest, its unit and its factors as numbers."""
+    """A case made ready: its weight as a part of the largest, its unit and its factors as numbers.
+
+    `known`: when it was judged, or given if that is later.
+    """
 
     time: float
     weight: float
     bad: bool
     unit: int
     factors: tuple[int, ...]
+    known: float = 0.0
 
 
 class Prepared:
@@ -65,6 +71,8 @@ class Prepared:
                 raise ValueError(f"{one.weight!r} is not a weight: it is 1 / probability, positive and finite")
             if not math.isfinite(one.time):
                 raise ValueError(f"{one.time!r} is not a time: it is a number of seconds since 1970")
+            if one.judged_at is not None and not math.isfinite(one.judged_at):
+                raise ValueError(f"{one.judged_at!r} is not a time: it is a number of seconds since 1970")
         # Cases that are equal in all of these may change places without changing a sum.
         given.sort(key=lambda one: (one.time, one.weight, one.bad, one.unit))
         top = max((one.weight for one in given), default=1.0)
@@ -78,6 +86,7 @@ class Prepared:
                 bool(one.bad),
                 units.setdefault(one.unit, len(units)),
                 tuple({self.number(factor): None for factor in one.factors}),
+                max(one.time, one.judged_at if one.judged_at is not None else one.time),
             )
             for one in given
         ]

@@ -50,7 +50,9 @@ class Diagnosis:
     `too_few_before`, there are not enough bad answers before it for a comparison.
     `judged`, `bad`: since the onset. `rate_before`, `rate_since`: with 95 % limits. `switched`: what nearly all answers
     have had since the onset and hardly any before. `visible`: the smallest share of the rise, 0 to 1, at which a factor
-    would have been found 4 times in 5; None: none would.
+    would have been found 4 times in 5; None: none would. `looked`: when the last answer that was looked at was judged,
+    in seconds since 1970; None: there are too few for a first look. `next_look`: how many more bad answers than at this
+    look it takes until an alert is looked at again, or for the first time; None: this was one look, at all answers.
     """
 
     state: Literal["found", "nothing_stands_out", "no_rise", "too_few_before"]
@@ -62,3 +64,10 @@ class Diagnosis:
     factors: tuple[FoundFactor, ...] = ()
     switched: tuple[Factor, ...] = ()
     visible: float | None = None
+    looked: float | None = None
+    next_look: int | None = None
+
+    @property
+    def awaits_first_look(self) -> bool:
+        """Whether an alert has too few bad answers so far to name a cause."""
+        return self.looked is None and self.next_look is not None

@@ -20,7 +20,7 @@ class JudgedAnswer(NamedTuple):
     """A scored answer with its features.
 
     `at`: wall-clock second of the answer. `refused`: whether `refusal_pattern` found a refusal; None: it did not look.
-    `label`: of the score; empty where the evaluator gives none.
+    `label`: of the score; empty where the evaluator gives none. `judged_at`: wall-clock second of the score.
     """
 
     request_id: str
@@ -31,6 +31,7 @@ class JudgedAnswer(NamedTuple):
     features: CaseFeatures
     refused: bool | None
     label: str = ""
+    judged_at: float = 0.0
 
 
 class AskedQuestion(NamedTuple):
@@ -50,8 +51,13 @@ class AskedQuestion(NamedTuple):
 class Answers(Protocol):
     """Where answers and questions come from: the history, or files of results. `at` is when an evaluator was done."""
 
-    def judged_answers(self, app: str, evaluator: str, since: float, until: float, limit: int) -> list[JudgedAnswer]:
-        """Return the newest answers from `since` up to `until` that count in the rate of an evaluator, oldest first."""
+    def judged_answers(
+        self, app: str, evaluator: str, since: float, until: float, limit: int, *, newest: bool = True
+    ) -> list[JudgedAnswer]:
+        """Return the newest answers from `since` up to `until` that count in the rate of an evaluator, oldest first.
+
+        `newest`: otherwise those that were judged first.
+        """
 
     def asked_questions(self, app: str, since: float, until: float, limit: int) -> list[AskedQuestion]:
         """Return the newest questions from `since` up to `until` that local evaluators looked at, oldest first."""
@@ -71,6 +77,7 @@ _JUDGED = (
     " AND json_valid(CAST(own.body AS TEXT)) AND json_extract(CAST(own.body AS TEXT), '$.scope') = 'live'"
     " GROUP BY own.trace_id ORDER BY 3 DESC, 1 LIMIT ?5"
 )
+_JUDGED_FIRST = _JUDGED.replace("ORDER BY 3 DESC, 1", "ORDER BY 3, 1")
 _ASKED = (
     "SELECT own.trace_id, min(json_extract(CAST(own.body AS TEXT), '$.answered_at')), max(own.at),"
     " min(json_extract(CAST(own.body AS TEXT), '$.weight')), max((own.evaluator = 'refusal_pattern' AND own.defect)"
@@ -104,19 +111,21 @@ class AnswerReader:
     def __init__(self, path: Path) -> None:
         self._file = ReadOnly(path, FORMAT, name="the history")
 
-    def judged_answers(self, app: str, evaluator: str, since: float, until: float, limit: int) -> list[JudgedAnswer]:
+    def judged_answers(
+        self, app: str, evaluator: str, since: float, until: float, limit: int, *, newest: bool = True
+    ) -> list[JudgedAnswer]:
         """Return the newest answers from `since` up to `until` that count in the rate of an evaluator, oldest first.
 
-        Without those whose features are not kept.
+        Without those whose features are not kept. `newest`: otherwise those that were judged first.
         """
-        found = self._file.query(_JUDGED, [app, evaluator, since, until, limit])
+        found = self._file.query(_JUDGED if newest else _JUDGED_FIRST, [app, evaluator, since, until, limit])
         answers = []
-        for request_id, answered_at, at, weight, defect, score, body, refused, label in reversed(found):
+        for request_id, answered_at, at, weight, defect, score, body, refused, label in found[:: -1 if newest else 1]:
             with suppress(*_FAULTS):
                 known = None if refused is None else bool(refused)
                 time, features = min(float(answered_at or at), at), load_features(body)
                 own = (request_id, time, float(weight), bool(defect), score)
-                answers.append(JudgedAnswer(*own, features, known, str(label or "")))
+                answers.append(JudgedAnswer(*own, features, known, str(label or ""), float(at)))
         return answers
 
     def asked_questions(self, app: str, since: float, until: float, limit: int) -> list[AskedQuestion]:

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from monitor.alerts import diagnosed
-from monitor.alerts.diagnosed import AGAIN, DiagnosedAlerts, DiagnosisLine
+from monitor.alerts.diagnosed import AGAIN, SOON, DiagnosedAlerts, DiagnosisLine
 from monitor.alerts.state import AlertState
 from monitor.clock import ManualClock
 from monitor.stages import Runtime
@@ -20,7 +20,7 @@ from tests.support.runtime import runtime
 pytestmark = pytest.mark.anyio
 
 
-SAID = DiagnosisLine("Since 14:05.", 20)
+SAID = DiagnosisLine("Since 14:05.")
 
 
 @dataclass
@@ -96,20 +96,32 @@ async def test_an_error_leaves_the_alert_without_a_line_and_is_an_event() -> Non
     assert lent.metrics.registry.get_sample_value("ragmonitor_events_total", named) == 1.0
 
 
-async def test_it_is_looked_at_again_after_some_minutes_and_the_line_changes_only_at_the_next_look() -> None:
+@pytest.mark.parametrize(("looked", "wait"), [(True, AGAIN), (False, SOON)])
+async def test_it_is_diagnosed_again_after_some_minutes_and_sooner_before_the_first_look(
+    looked: bool, wait: float
+) -> None:
+    clock, doctor = ManualClock(), Doctor(DiagnosisLine("Since 14:05.", looked=looked))
+    async with alerts(doctor, runtime(clock)) as lines:
+        await lines(state())
+        doctor.said = DiagnosisLine("Since 14:00.")
+        clock.advance(wait - 1)
+        assert await lines(state()) == ["Since 14:05."]
+        assert len(doctor.asked) == 1
+        clock.advance(1)
+        await lines(state())
+        await anyio.wait_all_tasks_blocked()
+        assert await lines(state()) == ["Since 14:00."]
+
+
+async def test_a_line_stays_while_a_later_diagnosis_has_nothing_to_say() -> None:
     clock, doctor = ManualClock(), Doctor()
     async with alerts(doctor, runtime(clock)) as lines:
         await lines(state())
-        for bad, expected in ((29, "Since 14:05."), (30, "Since 14:00.")):
-            clock.advance(AGAIN - 1)
-            seen = len(doctor.asked)
-            doctor.said = DiagnosisLine("Since 14:00.", bad)
-            assert await lines(state()) == ["Since 14:05."]
-            assert len(doctor.asked) == seen
-            clock.advance(1)
-            await lines(state())
-            await anyio.wait_all_tasks_blocked()
-            assert await lines(state()) == [expected]
+        doctor.said = None
+        clock.advance(AGAIN)
+        await lines(state())
+        await anyio.wait_all_tasks_blocked()
+        assert await lines(state()) == ["Since 14:05."]
 
 
 async def test_an_alert_that_fires_a_second_time_gets_a_line_of_its_own() -> None:
@@ -117,5 +129,5 @@ async def test_an_alert_that_fires_a_second_time_gets_a_line_of_its_own() -> Non
     async with alerts(doctor) as lines:
         await lines(state())
         await lines(state(firing=False))
-        doctor.said = DiagnosisLine("Since 18:00.", 7)
+        doctor.said = DiagnosisLine("Since 18:00.")
         assert await lines(state()) == ["Since 18:00."]

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import html as markup
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from monitor.alerts.catalogue import DIAGNOSIS
+from monitor.config import Config
 from monitor.model.outcome import EvaluationResult
 from monitor.model.service_version import ServiceVersion
+from monitor.operations.diagnose import diagnose_alert
 from tests.support.page import NOW, Site
-from tests.support.rise import Bad, common, in_acme, results
+from tests.support.rise import NUMBER, Bad, common, in_acme, results
 
 pytestmark = pytest.mark.anyio
 ABOUT = "app=shop&evaluator=overlap_groundedness"
@@ -60,6 +64,45 @@ async def test_where_nothing_stands_out_the_page_says_what_would_have_been_seen(
     assert view["visible"] is not None
     assert "Nothing stands out With" in words(html)
     assert "would have been seen 4 times in 5" in words(html)
+
+
+async def test_while_its_alert_fires_page_and_command_say_the_same_from_one_look_to_the_next(tmp_path: Path) -> None:
+    before = results(in_acme, now=NOW)
+    made = await site(tmp_path, before)
+    made.judge("shop", "overlap_groundedness", good=50, bad=50)
+    made.look()
+    await made.keeper.catch_up()
+
+    async def view() -> dict[str, Any]:
+        found = json.loads((await made.get(f"/api/v1/diagnosis?{ABOUT}&since=1h")).body)
+        return {name: value for name, value in found.items() if name not in ("at", "answers")}
+
+    first = await view()
+    assert first["factors"][0]["factor"]["text"] == "tenant = acme"
+    assert first["next_look"] == math.ceil(0.5 * first["bad"])
+    assert f"the next one takes {first['next_look']} more bad answers" in words(
+        (await made.get(f"/diagnosis?{ABOUT}")).body.decode()
+    )
+    for due in (False, True):
+        made.clock.advance(600)
+        number = 1 if due else first["next_look"] - 1
+        late = [one for one in results(lambda _: True, now=NOW + 600, number=NUMBER) if one.defect][-number:]
+        renamed = [_again(one, f"{due} {place}", made.clock.now()) for place, one in enumerate(late)]
+        await made.store(renamed)
+        latest = await view()
+        assert (latest == first) is not due
+    alert = diagnose_alert(
+        Config(storage={"path": str(tmp_path)}, slices=["tenant", "language"]),
+        made.states[0].annotations["incident"],
+        clock=made.clock,
+    )
+    assert (alert.found.bad, alert.found.next_look) == (latest["bad"], latest["next_look"])
+    assert latest["looked"] > first["looked"]
+
+
+def _again(one: EvaluationResult, name: str, at: float) -> EvaluationResult:
+    case = replace(one.case, request_id=name, session_id=name, answered_at=at - 1)
+    return replace(one, case=case, evaluator="overlap_groundedness", evaluated_at=at)
 
 
 async def test_no_rise_and_no_history_are_said(tmp_path: Path) -> None:

@@ -30,6 +30,15 @@ def test_a_language_that_the_trace_states_stands_for_the_one_that_was_guessed() 
     assert named(ANSWER._replace(features=stated))["language"] == "German"
 
 
+def test_a_search_that_found_nothing_is_a_factor_and_one_that_found_something_is_none() -> None:
+    def context(value: str) -> str | None:
+        return named(ANSWER._replace(features=CaseFeatures(unit="u", context=value))).get("context")
+
+    assert context("retrieved_nothing") == "retrieved nothing"
+    assert context("no_retrieval") == "no retrieval"
+    assert context("retrieved") is None
+
+
 def test_the_hour_of_the_day_is_a_factor_where_it_is_asked_for() -> None:
     assert named(hours=True)["hour of the day (UTC)"] == "12"
     assert "hour of the day (UTC)" not in named()

@@ -74,7 +74,7 @@ def test_a_pair_has_both_its_parts_and_a_word_at_least_its_share() -> None:
     [
         ({}, "Nothing stands out among 50 bad answers; a cause of 40 % of the rise would have been seen 4 times in 5."),
         ({"visible": None}, "Nothing stands out among 50 bad answers, too few to see a single cause."),
-        ({"bad": 12}, "12 bad answers are too few to name a cause: it takes 20."),
+        ({"bad": 7, "next_look": 3}, "7 bad answers are too few to name a cause: it takes 3 more."),
     ],
 )
 def test_where_nothing_stands_out_it_says_what_would_have_been_seen(other: dict[str, Any], said: str) -> None:

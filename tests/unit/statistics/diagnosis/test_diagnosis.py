@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import pytest
 
-from monitor.statistics.diagnosis import FACTORS_AT_MOST, LOOKS, diagnose, look_due
-from monitor.statistics.diagnosis.cases import Factor, JudgedCase
+from monitor.statistics.diagnosis import alert_looks, diagnose, diagnose_alert
+from monitor.statistics.diagnosis.cases import Factor, JudgedCase, Prepared
+from monitor.statistics.diagnosis.looks import FIRST_LOOK
+from monitor.statistics.diagnosis.onset import find_step
 from monitor.statistics.diagnosis.results import Diagnosis
+from monitor.statistics.diagnosis.search import FACTORS_AT_MOST, FactorSearch
 
 SEARCH, ONSET, NOW = 2000, 2500, 3500
 """One case a second; the rise begins at `ONSET`."""
+
+FIRED = 2700
+"""The last second before the alert; since the onset 30 answers are bad where one in seven has been."""
 
 TENANTS, LANGUAGES = 7, 5
 
@@ -203,8 +211,85 @@ def test_a_time_that_is_none_is_refused() -> None:
         diagnose([JudgedCase(float("nan"), bad=True, unit="a")], 0.0)
 
 
-def test_a_look_is_due_at_twenty_bad_answers_and_at_half_as_many_again_each_time() -> None:
-    assert tuple(round(20 * 1.5**number) for number in range(6)) == LOOKS
-    assert [bad for bad in range(200) if look_due(bad, bad - 1)] == list(LOOKS)
-    assert not look_due(19)
-    assert not look_due(1000, last=152)
+def test_an_alert_is_looked_at_when_it_fires_and_with_half_as_many_bad_answers_again_each_time() -> None:
+    looks = list(alert_looks(cases(in_tenant), SEARCH, FIRED))
+    assert [one.next_look for one in looks] == [math.ceil(0.5 * one.bad) for one in looks]
+    assert [later.bad - one.bad for one, later in pairwise(looks)] == [one.next_look for one in looks[:-1]]
+    assert len(looks) > 3
+    assert all(names(one) == [tenant(3)] for one in looks)
+
+
+def test_between_two_looks_an_alert_says_the_same() -> None:
+    every = cases(in_tenant)
+    looks = list(alert_looks(every, SEARCH, FIRED))
+    ends = [one.looked or 0.0 for one in looks]
+    for now in (FIRED, *(end + step for end in ends[1:] for step in (-1, 0, 1))):
+        made = sum(end <= now for end in ends)
+        assert diagnose_alert([one for one in every if one.time <= now], SEARCH, FIRED) == looks[made - 1]
+
+
+def test_a_verdict_that_comes_late_changes_no_look_before_it() -> None:
+    early, *_ = alert_looks(cases(in_tenant), SEARCH, FIRED)
+    late = [
+        JudgedCase(ONSET + 1.0 + number, True, f"late {number}", (tenant(5),), judged_at=FIRED + 1.0)
+        for number in range(50)
+    ]
+    looks = list(alert_looks([*cases(in_tenant), *late], SEARCH, FIRED))
+    assert looks[0] == early
+    assert looks[-1].bad > early.bad + len(late)
+
+
+def test_before_its_first_look_an_alert_names_nothing() -> None:
+    fired = ONSET + 20.0
+    soon = [one for one in cases(in_tenant) if one.time < ONSET + 40]
+    one = diagnose_alert(soon, SEARCH, fired)
+    assert one.awaits_first_look
+    assert (names(one), list(alert_looks(soon, SEARCH, fired))) == ([], [])
+    more = [later.time for later in cases(in_tenant) if later.bad and later.time >= ONSET + 40]
+    for number in range(FIRST_LOOK):
+        known = [later for later in cases(in_tenant) if later.time <= more[number]]
+        awaits = diagnose_alert(known, SEARCH, fired).awaits_first_look
+        assert awaits is (number + 1 < (one.next_look or 0))
+
+
+def searched(level: float, *named: Factor, bad: Bad = in_tenant) -> list[Factor]:
+    """What one search names, at a level."""
+    prepared = Prepared(cases(bad))
+    rows = prepared.rows
+    step = find_step(rows[SEARCH:], 0.05)
+    assert step is not None
+    before, after = rows[: SEARCH + step.lowest], rows[SEARCH + step.best :]
+    return names(FactorSearch(prepared, before, after, step, rows[SEARCH:], level=level, named=named).diagnosis())
+
+
+def test_what_a_look_has_named_stays_named_by_a_single_test() -> None:
+    assert searched(0.05) == [tenant(3)]
+    assert searched(1e-200) == []
+    assert searched(1e-200, tenant(3)) == [tenant(3)]
+
+
+def test_what_a_look_has_named_is_withdrawn_where_its_answers_are_no_worse_than_others() -> None:
+    assert searched(0.05, tenant(2)) == [tenant(3)]
+    assert searched(0.05, tenant(3), bad=lambda at: at % 4 == 0) == []
+
+
+def test_at_level_0_nothing_is_named() -> None:
+    assert searched(0.0) == []
+
+
+def test_a_rise_that_all_answers_have_in_common_has_no_cause_at_any_look() -> None:
+    looks = list(alert_looks(cases(lambda at: at % 4 == 0), SEARCH, FIRED))
+    assert len(looks) > 3
+    assert all(one.state == "nothing_stands_out" for one in looks)
+
+
+def test_an_alert_without_a_baseline_or_without_a_rise_has_no_diagnosis() -> None:
+    young = [one for one in cases(in_tenant) if one.time >= SEARCH - 50]
+    assert diagnose_alert(young, SEARCH, FIRED).state == "too_few_before"
+    assert diagnose_alert([], 0.0, 0.0).state == "too_few_before"
+    assert diagnose_alert(cases(lambda _: False), SEARCH, FIRED).state == "no_rise"
+
+
+def test_a_time_of_a_verdict_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="is not a time"):
+        diagnose([JudgedCase(0.0, bad=True, unit="a", judged_at=float("inf"))], 0.0)
