@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from monitor.config import Config
 from monitor.config import limits as memory_limits
+from monitor.jobs.review.reviewers import read_reviewers, readable_by_others
 from monitor.judge.client import check_judge_settings
 from monitor.judge.setup import before_a_call, place_of, remedy
 
@@ -18,6 +19,12 @@ def warnings(config: Config) -> Iterator[str]:
     """
     if config.limits.memory != "auto":
         memory_limits.plan(config)
+    path = config.review.reviewers.token_file
+    if config.review.enabled and path is not None:
+        read_reviewers(path)
+        exposed = readable_by_others(path)
+        if exposed:
+            yield f"review.reviewers.token_file: {exposed}"
     for one in config.configured_evaluators:
         why = config.why_off(one)
         if why and one.optional:

@@ -193,6 +193,9 @@ def _sinks(config: Config) -> Iterator[str]:
         if host and type_name(sink) == "prometheus" and config.ui.enabled:
             texts = "questions, contexts and answers" if config.storage.texts == "all" else "no texts of the traffic"
             yield f"The UI on http://{host}:{port}/ shows rates, alerts and results, and {texts}."
+            if config.review.enabled:
+                when = "after their own" if config.review.blind else "at once"
+                yield f"Reviewers label answers on http://{host}:{port}/review; they see the judge's verdict {when}."
 
 
 def _privacy(config: Config) -> Iterator[str]:

@@ -9,15 +9,21 @@ import json
 import sys
 import tempfile
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
+import httpx
 
 from monitor.cli.demo.embedded import start
+from monitor.model.case import Document
+from monitor.model.outcome import Evidence
 from tests.support.browser import PHONE, Browser
 from tests.support.llm import LLMServer, Reply, verdict
 from tests.support.monitor import MonitorProcess
+from tests.support.page import Site
+from tests.support.review import ANA, REVIEWERS, judged, measurable
 from tests.support.service import BAD, RagService
 from tests.support.tools import wait_until
 
@@ -93,7 +99,60 @@ def _scripted(score: int) -> Reply:
     return verdict(claims=[claim], explanation=said, score=score)
 
 
+_SOURCES = (
+    Document(
+        "A return label is valid for 30 days from the day it is created. After that, create a new one in your account."
+        " Parcels can be handed in at any post office or parcel shop.",
+        doc_uri="https://kb.example/returns",
+    ),
+    Document("Refunds are paid to the original payment method within 14 days.", doc_uri="https://kb.example/refunds"),
+    Document('{"order": 77123, "status": "delivered"}', doc_uri="order_status", kind="tool_result"),
+)
+_SAID = (
+    "The return label is valid for six months. Print it at home and bring the parcel to any post office. Refunds are"
+    " paid within 14 days to your original payment method."
+)
+
+
+def take_review(folder: Path) -> None:
+    """An answer that waits for a label, after sixteen others."""
+    with tempfile.TemporaryDirectory() as state:
+        site = Site(Path(state), reviewers=REVIEWERS)
+        site.judge("shop", "groundedness", 48, 12)
+        evidence = (Evidence("six months", "contradicted", 30, 40, "source 1 says 30 days"),)
+        question = "How long is the return label valid, and when do I get my money back?"
+        shown = partial(judged, question=question, response=_SAID, documents=_SOURCES, evidence=evidence)
+        anyio.run(site.store, [shown(number, defect=number % 5 == 0) for number in measurable(60)])
+        with site.served() as url, Browser() as browser:
+            program = {"x-review-token": ANA}
+            with httpx.Client(base_url=f"{url}/api/v1/review", headers=program, trust_env=False, timeout=60) as client:
+                for number in range(16):
+                    case = client.get("/next?app=shop&evaluator=groundedness").json()
+                    said = {
+                        "verdict": "defect" if number % 5 == 0 else "good",
+                        "level": None,
+                        "comment": "",
+                        "seen": None,
+                    }
+                    client.post("/labels", json={"result": case["result_id"], **said})
+            browser.look((1200, 900))
+            browser.open(f"{url}/review")
+            wait_until(lambda: browser.value("document.activeElement.name === 'secret'"), 20, "the form")
+            browser.type(ANA)
+            browser.press("Enter")
+            button = "document.querySelector('.drawing button')"
+            wait_until(lambda: browser.value(f"document.readyState === 'complete' && !!{button}"), 20, "the queue")
+            browser.value(f"{button}.click()")
+            ready = "document.readyState === 'complete' && !!document.getElementById('labelling')"
+            wait_until(lambda: browser.value(ready), 20, "the answer")
+            browser.press("g")
+            wait_until(lambda: browser.value(f"{ready} && !!document.querySelector('.reveal')"), 20, "the next one")
+            (folder / "review.png").write_bytes(browser.picture())
+            print(f"{folder / 'review.png'}")
+
+
 if __name__ == "__main__":
     FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else IMAGES
     anyio.run(main, FOLDER)
     take_try(FOLDER)
+    take_review(FOLDER)

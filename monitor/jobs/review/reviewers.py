@@ -105,15 +105,25 @@ class Reviewers:
             self._failed.popitem(last=False)
 
     def _read(self, path: Path) -> tuple[Reviewer, ...]:
-        found = _parsed(path)
-        mode = stat.S_IMODE(path.stat().st_mode)
-        if mode & (stat.S_IRGRP | stat.S_IROTH):
-            message = f"other users can read the reviewers' tokens (mode {mode:04o}): run `chmod 600 {path}`"
+        found = read_reviewers(path)
+        message = readable_by_others(path)
+        if message:
             self._events.warning(Event.TOKENS_READABLE, message, file=str(path))
         return found
 
 
-def _parsed(path: Path) -> tuple[Reviewer, ...]:
+def readable_by_others(path: Path) -> str:
+    """Return a warning where other users can read the file; else an empty string."""
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return ""
+    if not mode & (stat.S_IRGRP | stat.S_IROTH):
+        return ""
+    return f"other users can read the reviewers' tokens (mode {mode:04o}): run `chmod 600 {path}`"
+
+
+def read_reviewers(path: Path) -> tuple[Reviewer, ...]:
     """Read the file. Raises `ConfigError` with the number of a wrong line, never with its text."""
     what = "review.reviewers.token_file"
     try:

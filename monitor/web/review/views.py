@@ -184,7 +184,8 @@ class ReviewCaseView(ApiModel):
     cut: bool
     """Whether texts are cut off here."""
     stretches: list[tuple[int, int]]
-    """Passages of the response that the judge looked at, by character, without what it says of them."""
+    """Passages of the response that the judge looked at, by character, without what it says of them. Of an evaluator
+    that only lists faults none, until its verdict may be seen."""
     own: LabelView | None
     """The reviewer's label; null without one."""
     judge: JudgementView | None
@@ -211,6 +212,8 @@ def case_view(
 ) -> ReviewCaseView:
     """Return an answer as it is shown, at the wall-clock second `now`."""
     own = next((one for one in configured if one.evaluator.name == case.evaluator), None)
+    # A judge quotes all that it checks; a local evaluator only what it finds fault with: that would tell its verdict.
+    telling = case.judged is None and (own is None or own.evaluator.cost == "local")
     return ReviewCaseView(
         at=now,
         result_id=whole(case.result_id),
@@ -237,7 +240,7 @@ def case_view(
         ],
         response=whole(case.answer),
         cut=case.cut,
-        stretches=list(case.stretches),
+        stretches=[] if telling else list(case.stretches),
         own=LabelView.of(case.own) if case.own is not None else None,
         judge=JudgementView.of(case.judged) if case.judged is not None else None,
         others=[LabelView.of(one) for one in case.others],

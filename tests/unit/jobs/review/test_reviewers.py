@@ -12,6 +12,8 @@ from monitor.clock import ManualClock
 from monitor.config import Config
 from monitor.errors import ConfigError, Overloaded
 from monitor.jobs.review.reviewers import Reviewers, ReviewSettings
+from monitor.operations.check import warnings
+from monitor.operations.describe import describe
 from monitor.stages import Runtime
 from tests.support.runtime import runtime, total
 
@@ -125,3 +127,16 @@ def test_review_is_off_by_default_and_needs_reviewers_texts_and_the_page(tmp_pat
     with pytest.raises(ConfigError, match=r"ui\.enabled"):
         Config.model_validate({"review": review, "storage": {"texts": "all"}, "ui": {"enabled": False}})
     assert Config.model_validate({"review": review, "storage": {"texts": "all"}}).review.blind
+
+
+def test_check_reads_the_reviewers_and_says_what_they_will_see(tmp_path: Path) -> None:
+    path = tmp_path / "reviewers"
+    review = {"enabled": True, "reviewers": {"token_file": str(path)}}
+    config = Config.model_validate({"review": review, "storage": {"texts": "all"}})
+    with pytest.raises(ConfigError, match="cannot be read"):
+        list(warnings(config))
+    reviewers(path, f"ana: {ANA}\n")
+    assert not any("reviewers" in one for one in warnings(config))
+    path.chmod(0o640)
+    assert any("chmod 600" in one for one in warnings(config))
+    assert any("/review; they see the judge's verdict after their own." in one for one in describe(config))

@@ -112,6 +112,19 @@ async def test_the_judge_is_hidden_until_the_reviewer_has_labelled_and_shown_at_
     assert ana.page.count("The judge says so") == 1, "the next one is hidden"
 
 
+async def test_what_an_evaluator_marks_only_because_it_is_wrong_is_not_marked_before(tmp_path: Path) -> None:
+    site = Site(tmp_path, reviewers=REVIEWERS)
+    site.judge("shop", "overlap_groundedness", 1, 1)
+    await site.store(judged(one, evaluator="overlap_groundedness", defect=True) for one in measurable(2))
+    ana = await person(site)
+    await ana.open(FIRST.replace("groundedness", "overlap_groundedness"))
+    result = ana.fields("/review/label")["result"]
+    assert "<mark" not in ana.page
+    await ana.label("defect")
+    await ana.open(f"/review/label?result={result}")
+    assert '<mark class="contradicted"' in ana.page
+
+
 async def test_where_review_is_not_blind_the_judge_is_shown_at_once(tmp_path: Path) -> None:
     site = await site_of(tmp_path, blind=False)
     ana = await person(site)
