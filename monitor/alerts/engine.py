@@ -26,6 +26,7 @@ from monitor.alerts.state import DEFECTIVE, AlertState, AlertStatus, AlertTracke
 from monitor.model.service_version import VersionChange
 from monitor.quantities import format_duration
 from monitor.stages import Runtime
+from monitor.statistics.correction import JudgeQuality
 from monitor.statistics.windows import Windows
 
 CHECK_INTERVAL: Final = 15.0
@@ -67,6 +68,7 @@ class AlertEngine:
         changed: Callable[[str, str], VersionChange | None] = lambda _app, _evaluator: None,
         page: str = "",
         incidents: IncidentTracker | None = None,
+        qualities: Callable[[], Mapping[str, JudgeQuality]] = dict,
     ) -> None:
         self.policies = tuple(policies)
         self._windows = windows
@@ -78,6 +80,7 @@ class AlertEngine:
         self._changed = changed
         self._page = page
         self._incidents = incidents
+        self._qualities = qualities
         self._tracker = AlertTracker(runbooks)
 
     def apps(self) -> tuple[str, ...]:
@@ -122,10 +125,15 @@ class AlertEngine:
         predicate = policy.defect.predicate if policy.defect is not None else self._defects.get(evaluator, DEFECTIVE)
         windows = (self._ruled.of(evaluator, rule) if rule and self._ruled is not None else None) or self._windows
         estimates = threshold.estimate_windows(policy, windows, app, evaluator, now) if policy.thresholds else []
+        quality = self._qualities().get(evaluator) if policy.rate == "corrected" else None
+        if quality is not None:
+            estimates = threshold.corrected(estimates, quality)
         for severity, limit in policy.thresholds.items():
             about = rate_alert(evaluator)
             subject = Subject(about.name, severity, app, evaluator, version, rule)
             found = threshold.decide(estimates, limit, app, evaluator, predicate=predicate)
+            if policy.rate == "corrected":
+                found = replace(found, description=f"{found.description} {threshold.corrected_words(quality)}")
             finding = self._explained(found, app, evaluator, now)
             states.append(
                 self._tracker.advance(subject, finding, summary=about.summary, hold=policy.resolve_after, now=now)

@@ -164,6 +164,11 @@ class AlertPolicy(Component):
     """Whether to page when a single answer was judged severe twice (docs/alerts.md): `true`, or a mapping with `level`,
     `judge`, `max_false_pages` and `page`. For evaluators that ask a judge."""
 
+    rate: Literal["judged", "corrected"] = "judged"
+    """Which rate the thresholds are compared with. `judged`: what the judge says. `corrected`: what people would say,
+    by their labels of this version of the evaluator (docs/labels.md); until there are 100 labelled defects and 100 good
+    answers, what the judge says, and the alert says so. A `regression` compares the judge with itself in any case."""
+
     windows: tuple[AlertWindow, ...] = Field(default=DEFAULT_WINDOWS, min_length=1)
     """Windows to check. The alert fires if any of them does, unless the shortest shows that the incident is over. The
     default, `1h` at z 3.09, `6h` at 2.58 and `24h` at 2.33, detects sharp rises within an hour and slow ones within a
@@ -183,6 +188,8 @@ class AlertPolicy(Component):
             raise ValueError("needs a threshold: `warning`, `critical` or both; or `regression`, or `severe`")
         if not self.watches_rate and self.defect is not None:
             raise ValueError("`severe` has a `level` of its own: remove `defect`, or set a threshold for it")
+        if self.rate == "corrected" and self.defect is not None:
+            raise ValueError("`rate: corrected` is by the evaluator's own defect rule, as labels are: remove `defect`")
         if self.warning is not None and self.critical is not None and self.warning >= self.critical:
             raise ValueError(f"`warning` ({self.warning:g}) must be lower than `critical` ({self.critical:g})")
         lengths = [one.window for one in self.windows]

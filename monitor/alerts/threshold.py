@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from monitor.alerts.policy import AlertPolicy, AlertWindow, Severity
 from monitor.alerts.prometheus.promql import DEFECT_RULE, RateSeries, Rule, alert, annotate, lookup, quoted
 from monitor.alerts.rate_names import DEFECT_RATE, RateAlert, rate_alert
 from monitor.alerts.state import DEFECTIVE, AlertStatus, ConditionResult
 from monitor.quantities import format_duration, precise_percent
+from monitor.statistics.correction import JudgeQuality, surely_corrected
 from monitor.statistics.rates import Estimate, doubled, estimate, judged_to_tell
 from monitor.statistics.windows import Windows
 
@@ -47,6 +49,26 @@ def estimate_windows(
         WindowEstimate(one, estimate(found, one.z, usual=usual), estimate(found, Z_OVER, usual=usual))
         for one, found in sums
     ]
+
+
+def corrected(estimates: Sequence[WindowEstimate], quality: JudgeQuality) -> list[WindowEstimate]:
+    """Correct all estimates by labels of people; where there are too few, they stay as the judge has them."""
+
+    def of(one: Estimate | None) -> Estimate | None:
+        return None if one is None else surely_corrected(one, quality) or one
+
+    return [WindowEstimate(one.at, of(one.surely), of(one.likely)) for one in estimates]
+
+
+def corrected_words(quality: JudgeQuality | None) -> str:
+    """Say which rate an alert has that asks for the corrected one."""
+    if quality is None or surely_corrected(Estimate(0.0, 0.0, 0.0, 1, 0), quality) is None:
+        return _NOT_CORRECTED
+    return f"{_CORRECTED} ({quality.defects:,} defects, {quality.good:,} good answers)."
+
+
+_CORRECTED = "The rate is corrected by labels of people"
+_NOT_CORRECTED = "The rate is the judge's own: there are too few labels of people to correct it."
 
 
 def decide(
@@ -115,14 +137,13 @@ def defect_rate_high(
     it.
     """
     windows, recorded = policy.by_length, series.recorded
+    limit = partial(_corrected_or_judged if policy.rate == "corrected" else _judged, series)
     threshold = f'{series.threshold}{{severity="{severity}"{which}}}'
     span = format_duration(windows[0].window)
     fires = "\n  or\n".join(
-        f'  max {series.by_version} ({recorded}defect_ratio:lower{format_duration(one.window)}{{z="{one.z:g}"}})'
-        f" > {series.of_policy} {threshold}"
-        for one in windows
+        f"  {limit('lower', one.window, one.z)} > {series.of_policy} {threshold}" for one in windows
     )
-    over = f'{recorded}defect_ratio:upper{span}{{z="{Z_OVER:g}"}} < {series.of_policy} {threshold}'
+    over = f"{limit('upper', windows[0].window, Z_OVER)} < {series.of_policy} {threshold}"
     description = (
         "At least {{ $value | humanizePercentage }} of the answers from {{ $labels.app }}"
         f" {about.finding(DEFECTIVE, '{{ $labels.evaluator }}')}. The threshold is "
@@ -133,6 +154,7 @@ def defect_rate_high(
         + lookup(f"{recorded}evaluations:increase{span}", 'printf "%.0f"')
         + " scored."
         + (f" {about.advice}" if about.advice else series.defect_words)
+        + (_IN_RULES if policy.rate == "corrected" else "")
     )
     return alert(
         about.name,
@@ -141,6 +163,22 @@ def defect_rate_high(
         labels=series.alert_labels({"severity": severity.value, **(labels or {})}),
         texts=annotate(about.name, about.summary, description, runbooks),
     )
+
+
+def _judged(series: RateSeries, which: str, window: float, z: float) -> str:
+    limit = f'{series.recorded}defect_ratio:{which}{format_duration(window)}{{z="{z:g}"}}'
+    return f"max {series.by_version} ({limit})" if which == "lower" else limit
+
+
+def _corrected_or_judged(series: RateSeries, which: str, window: float, z: float) -> str:
+    found = f'{series.recorded}surely_corrected_defect_ratio:{which}{format_duration(window)}{{z="{z:g}"}}'
+    return f"(max {series.by_version} ({found}) or {_judged(series, which, window, z)})"
+
+
+_IN_RULES = (
+    '{{ with printf "evaluator_version:ragmonitor_power:ratio{evaluator=%q,version=%q}" $labels.evaluator'
+    f" $labels.version | query }}}} {_CORRECTED}.{{{{ else }}}} {_NOT_CORRECTED}{{{{ end }}}}"
+)
 
 
 def selector(policy: AlertPolicy, policies: Sequence[AlertPolicy]) -> str:

@@ -54,6 +54,7 @@ from monitor.storage.history.reader import HistoryReader
 from monitor.telemetry.events import Event
 from monitor.web.context import PageContext, ReviewParts
 from monitor.web.mount import mount
+from monitor.web.rates import qualities
 
 _SWITCH_INTERVAL = 0.001
 """Seconds after which a thread that reads something large lets the receivers go on. Python's default is 5 ms."""
@@ -91,8 +92,7 @@ async def run(
         replay = await _replayed_results(config, parts, made.evaluation)
         reports = HistoryReports(config.storage.path / files.HISTORY, config.slices, topics, clock)
         trials, incidents = _trial_queue(config, parts), _incident_keeper(config, parts, reports)
-        queue = _review_queue(config, parts)
-        stack.callback(queue.close)
+        gauges, queue = _review_queue(config, parts)
         review = _review_parts(config, parts, queue)
         if config.ui.enabled:
             shown = _page_context(
@@ -108,7 +108,8 @@ async def run(
         async with anyio.create_task_group() as beside:
             beside.start_soon(partial(watched, every=alerts_every, show=running.show))
             beside.start_soon(MemoryWatch(plan.limit, runtime).run)
-            beside.start_soon(calibration.watch, config.storage.path, parts.versions, runtime)
+            beside.start_soon(calibration.watch, config.storage.path, parts.versions, runtime, gauges)
+            beside.start_soon(queue.run)
             beside.start_soon(canary.run)
             beside.start_soon(incidents.run)
             beside.start_soon(DigestSender(config, runtime).run)
@@ -231,6 +232,7 @@ def _engine(config: Config, parts: Parts, incidents: IncidentTracker) -> AlertEn
         changed=parts.running.generations.latest,
         page=config.ui.url if config.ui.enabled else "",
         incidents=incidents,
+        qualities=partial(qualities, parts.running.runtime.metrics, parts.versions),
     )
 
 
@@ -290,9 +292,11 @@ def _page_context(
     )
 
 
-def _review_queue(config: Config, parts: Parts) -> ReviewQueue:
+def _review_queue(config: Config, parts: Parts) -> tuple[calibration.CalibrationGauges, ReviewQueue]:
+    """Make the queue of reviews, and the gauges that show what labels say."""
     storage = config.storage
-    return ReviewQueue(
+    gauges = calibration.CalibrationGauges(parts.running.runtime.metrics)
+    queue = ReviewQueue(
         storage.path,
         {one.evaluator.name: one.evaluator.scale for one in config.configured_evaluators},
         parts.versions,
@@ -300,7 +304,9 @@ def _review_queue(config: Config, parts: Parts) -> ReviewQueue:
         retention=storage.retention,
         texts_retention=storage.texts_retention,
         blind=config.review.blind,
+        gauges=gauges,
     )
+    return gauges, queue
 
 
 def _trial_queue(config: Config, parts: Parts) -> TrialQueue | None:

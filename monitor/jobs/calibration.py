@@ -1,4 +1,4 @@
-"""Labels of the judges' results by people: the file of `rag-monitor calibrate --save`, exported by the monitor.
+"""Labels of the judges' results by people, exported by the monitor: of `rag-monitor calibrate --save` and of reviews.
 
 The running monitor exports the sums by evaluator and version, and the rules correct rates by them. It exports only
 those of the present versions: a version is an instrument, and labels of another one say nothing about it.
@@ -7,7 +7,7 @@ those of the present versions: a version is an instrument, and labels of another
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple
 
@@ -128,6 +128,37 @@ def export(judges: Iterable[JudgeCalibration], metrics: Metrics) -> None:
                 gauge.labels(*labels_of_all).set(value)
 
 
+class CalibrationGauges:
+    """What the gauges show: of each version the labels of the file or those of the review, of which there are more."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._file: Sequence[JudgeCalibration] = ()
+        self._reviewed: Mapping[str, JudgeCalibration] = {}
+
+    def show_file(self, judges: Sequence[JudgeCalibration]) -> None:
+        """Show the labels of the file, in place of those of an earlier one."""
+        self._file = judges
+        self._show()
+
+    def show_reviewed(self, judges: Iterable[JudgeCalibration]) -> None:
+        """Show the labels of the review, in place of earlier ones of the same evaluators."""
+        self._reviewed = {**self._reviewed, **{one.evaluator: one for one in judges}}
+        self._show()
+
+    def _show(self) -> None:
+        found = {(one.evaluator, one.version): one for one in self._file}
+        for one in self._reviewed.values():
+            other = found.get((one.evaluator, one.version))
+            if other is None or _number(one) >= _number(other):
+                found[one.evaluator, one.version] = one
+        export(found.values(), self._metrics)
+
+
+def _number(one: JudgeCalibration) -> int:
+    return sum(cell.labels for cell in one.cells)
+
+
 def _said(defect: bool) -> str:
     return "defect" if defect else "good"
 
@@ -140,7 +171,9 @@ class _Look(NamedTuple):
     size: int
 
 
-async def watch(folder: Path, versions: Mapping[str, str], runtime: Runtime, *, every: float = EVERY) -> None:
+async def watch(
+    folder: Path, versions: Mapping[str, str], runtime: Runtime, gauges: CalibrationGauges, *, every: float = EVERY
+) -> None:
     """Export the file in `folder`, at once and whenever it changes, until cancelled.
 
     Exports the version of each evaluator in `versions`. If the file cannot be read, reports an event and keeps what was
@@ -155,7 +188,7 @@ async def watch(folder: Path, versions: Mapping[str, str], runtime: Runtime, *, 
             found = error
         if str(found) != str(before):
             before = found
-            await _take(path, found, versions, runtime)
+            await _take(path, found, versions, runtime, gauges)
         await anyio.sleep(every)
 
 
@@ -170,9 +203,15 @@ def _look(path: Path) -> _Look | None:
     return _Look(found.st_ino, found.st_mtime_ns, found.st_size)
 
 
-async def _take(path: Path, found: _Look | OSError | None, versions: Mapping[str, str], runtime: Runtime) -> None:
+async def _take(
+    path: Path,
+    found: _Look | OSError | None,
+    versions: Mapping[str, str],
+    runtime: Runtime,
+    gauges: CalibrationGauges,
+) -> None:
     if found is None:
-        export((), runtime.metrics)
+        gauges.show_file(())
         runtime.events.info(
             Event.CALIBRATION_READ, "the labels file is gone: rates are no longer corrected", file=str(path)
         )
@@ -186,7 +225,7 @@ async def _take(path: Path, found: _Look | OSError | None, versions: Mapping[str
         runtime.events.warning(Event.CALIBRATION_FAILED, message, file=str(path), error=str(error))
         return
     current = [one for one in calibration.judges if versions.get(one.evaluator) == one.version]
-    export(current, runtime.metrics)
+    gauges.show_file(current)
     runtime.events.info(
         Event.CALIBRATION_READ,
         "labels read; rates of these versions are corrected",

@@ -1,22 +1,26 @@
 """Measures a judge by people's labels, and corrects the defect rate for the judge's errors. Pure functions.
 
 A judge that misses some defects and flags some good answers shows a rate that is off in a known way. How far is
-measured on results that people have labelled too. The corrected rate is shown beside the raw one, never instead of it:
-alerts use the raw rate, because a correction would only add noise.
+measured on results that people have labelled too. The corrected rate is shown beside the raw one, never instead of it;
+alerts use the raw rate unless they ask for the corrected one, which is less certain.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from monitor.statistics.rates import Z_95, Sums, effective_judged, estimate
+from monitor.statistics.rates import Z_95, Estimate, Sums, effective_judged, estimate
 
 LABELS_NEEDED = 100
 """The labelled defects, and as many good answers, that a correction needs. With fewer, the textbook interval of the
 corrected rate covered the truth in only 79 of 100 simulations, and a correct interval is too wide to be useful."""
+
+
+Z_JUDGE = 1.645
+"""How certain an alert on a corrected rate is of the judge's quality: one-sided, in standard deviations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +42,30 @@ class ShareInterval:
     effective: float
 
 
+class ConfusionCell(NamedTuple):
+    """The labels with one verdict of the judge and one of people (defect or not): number, weights, squares."""
+
+    verdict: bool
+    truth: bool
+    labels: int
+    weight: float
+    weight_squares: float
+
+
 @dataclass(frozen=True, slots=True)
 class JudgeQuality:
     """How good a judge is: the share of defects that it finds, and the share of good answers that it calls good.
 
-    None if there is no label of that kind.
+    None if there is no label of that kind. `cells` are the sums that it is from; `at_random`: the labelled results were
+    drawn at random within each verdict of the judge.
     """
 
     sensitivity: ShareInterval | None
     specificity: ShareInterval | None
     defects: int
     good: int
+    cells: tuple[ConfusionCell, ...] = ()
+    at_random: bool = False
 
     @property
     def enough(self) -> bool:
@@ -65,18 +82,9 @@ class CorrectedRate:
     upper: float
 
 
-class ConfusionCell(NamedTuple):
-    """The labels with one verdict of the judge and one of people (defect or not): number, weights, squares."""
-
-    verdict: bool
-    truth: bool
-    labels: int
-    weight: float
-    weight_squares: float
-
-
-def quality_of(cells: Iterable[ConfusionCell]) -> JudgeQuality:
+def quality_of(cells: Iterable[ConfusionCell], *, at_random: bool = False) -> JudgeQuality:
     """Do the same as `quality`, from labels already summed up: at most one cell of each kind."""
+    cells = tuple(cells)
     found: dict[bool, list[ConfusionCell]] = {True: [], False: []}
     for cell in cells:
         if cell.labels:
@@ -86,6 +94,8 @@ def quality_of(cells: Iterable[ConfusionCell]) -> JudgeQuality:
         _share_of(found[False], right=False),
         sum(cell.labels for cell in found[True]),
         sum(cell.labels for cell in found[False]),
+        cells,
+        at_random,
     )
 
 
@@ -166,6 +176,29 @@ def by_difference(raw: Sums, audits: Sequence[LabelledResult]) -> CorrectedRate 
     return _within(rate, rate - half, rate + half)
 
 
+def surely_corrected(found: Estimate, judge: JudgeQuality) -> Estimate | None:
+    """Correct an estimate and both of its limits, for alerts: what is beyond a limit is so for people, too.
+
+    Each limit is corrected by sensitivity and specificity, and moved outwards by how uncertain these are, at a
+    one-sided 95 %. So it may also be that of a short window, and at any certainty. None as for `by_quality`.
+    """
+    sensitivity, specificity = judge.sensitivity, judge.specificity
+    if not judge.enough or sensitivity is None or specificity is None:
+        return None
+    power = sensitivity.value + specificity.value - 1
+    (caught, caught_of), (passed, passed_of) = _pulled(sensitivity, 2), _pulled(specificity, 2)
+    if power <= 0 or caught + passed - 1 <= 0:
+        return None
+    missed, alarmed = caught * (1 - caught) / caught_of, passed * (1 - passed) / passed_of
+
+    def at(rate: float, side: int) -> float:
+        point = min(max((rate + specificity.value - 1) / power, 0.0), 1.0)
+        moved = side * Z_JUDGE * math.sqrt(point**2 * missed + (1 - point) ** 2 * alarmed) / power
+        return min(max(point + moved, 0.0), 1.0)
+
+    return replace(found, rate=at(found.rate, 0), lower=at(found.lower, -1), upper=at(found.upper, 1))
+
+
 def _share(labels: Sequence[LabelledResult], *, right: bool) -> ShareInterval | None:
     return _shared(Sums.total(Sums.of(one.weight, defect=one.verdict == right) for one in labels))
 
@@ -184,8 +217,7 @@ def _shared(right: Sums) -> ShareInterval | None:
     found = estimate(right)
     if found is None:
         return None
-    effective = right.weight**2 / (right.defect_weight_squares + right.good_weight_squares)
-    return ShareInterval(found.rate, found.lower, found.upper, effective)
+    return ShareInterval(found.rate, found.lower, found.upper, effective_judged(right))
 
 
 def _pulled(share: ShareInterval, by: float) -> tuple[float, float]:

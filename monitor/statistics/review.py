@@ -10,13 +10,16 @@ Statistics in Medicine 27, 2008, p. 1693). They hold at small numbers: `python -
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from monitor.model.label import Label, LabelVerdict
-from monitor.statistics.correction import CorrectedRate, LabelledResult, ShareInterval
+from monitor.statistics.correction import ConfusionCell, CorrectedRate, LabelledResult, ShareInterval
 from monitor.statistics.rates import Z_95, Estimate, Sums, effective_judged, estimate
+
+FEWEST: Final = 40
+"""Labels of which a rate is corrected; with fewer the limits say next to nothing."""
 
 _PULL: Final = 0.6
 """How much of an answer is added on the side of a limit. A whole one makes limits that hold in 97 to 100 of 100 cases,
@@ -184,6 +187,21 @@ def _beta_binomial(hits: int, number: int, defects: float, good: float) -> float
     return math.exp(of + log_beta(hits + defects, number - hits + good) - log_beta(defects, good))
 
 
+def by_cells(judged: Sums, cells: Iterable[ConfusionCell]) -> CorrectedRate | None:
+    """Do the same as `corrected`, from labels already summed up.
+
+    None for fewer than `FEWEST` labels: limits are not known to hold for as few.
+    """
+    own = estimate(judged)
+    sums = {True: Sums(), False: Sums()}
+    for cell in cells:
+        bad = (cell.labels, cell.weight, cell.weight_squares, 0.0) if cell.truth else (0, 0.0, 0.0, cell.weight_squares)
+        sums[cell.verdict] += Sums(cell.labels, bad[0], cell.weight, *bad[1:]) if cell.labels else Sums()
+    if own is None or sum(one.judged for one in sums.values()) < FEWEST:
+        return None
+    return combine(VerdictShares(own, _share(sums[True]), _share(sums[False])))
+
+
 # -- how good the judge is
 
 
@@ -194,16 +212,26 @@ def sensitivity(found: VerdictShares) -> ShareInterval | None:
     """
     if found.of_defects is None or found.of_good is None:
         return None
-    share = found.judged.rate
-    return _part(found.of_defects, found.of_good, share, 1 - share)
+    return _over_rates(found.of_defects, found.of_good, found.judged)
 
 
 def specificity(found: VerdictShares) -> ShareInterval | None:
     """Return the share of all good answers that the judge calls good; None as for `sensitivity`."""
     if found.of_defects is None or found.of_good is None:
         return None
-    share = found.judged.rate
-    return _part(_turned(found.of_good), _turned(found.of_defects), 1 - share, share)
+    return _over_rates(_turned(found.of_good), _turned(found.of_defects), _turned(found.judged))
+
+
+def _over_rates(own: Estimate, other: Estimate, judged: Estimate) -> ShareInterval | None:
+    """Return `own` as a part of both verdicts, with limits that allow for the judge's rate being an estimate."""
+    found = _part(own, other, judged.rate, 1 - judged.rate)
+    if found is None:
+        return None
+    ends = [_part(own, other, one, 1 - one) for one in (judged.lower, judged.upper)]
+    below, above = (0.0 if one is None else abs(one.value - found.value) for one in ends)
+    lower = found.value - math.hypot(found.value - found.lower, below)
+    upper = found.value + math.hypot(found.upper - found.value, above)
+    return ShareInterval(found.value, max(lower, 0.0), min(upper, 1.0), 0.0)
 
 
 def _turned(one: Estimate) -> Estimate:

@@ -81,6 +81,10 @@ class LabelReader:
         self._path = path
         self._query: Callable[..., list[tuple[Any, ...]]] = ReadOnly(path, FORMAT, name="the labels").query
 
+    def exists(self) -> bool:
+        """Return whether there is a file."""
+        return self._path.exists()
+
     def of_result(self, result_id: str) -> list[Label]:
         """Return the labels of a result, one for each reviewer, the oldest first."""
         return self._labels("labels", "result_id = ?", [result_id])

@@ -13,6 +13,7 @@ from monitor.model.outcome import skipped_in_words
 from monitor.statistics.change import CLEAN_DAYS_NEEDED, DAY
 from monitor.statistics.correction import ConfusionCell, JudgeQuality, by_quality, quality_of
 from monitor.statistics.rates import Sums, effective_judged, estimate
+from monitor.statistics.review import by_cells
 from monitor.statistics.slice_sums import Sliced
 from monitor.telemetry.metrics import OVERFLOW, Metrics, samples
 from monitor.web.context import PageContext
@@ -250,12 +251,17 @@ def qualities(metrics: Metrics, versions: Mapping[str, str]) -> dict[str, JudgeQ
     cells: defaultdict[str, list[ConfusionCell]] = defaultdict(list)
     for (evaluator, verdict, truth), (labels, weight, squares) in sums.items():
         cells[evaluator].append(ConfusionCell(verdict, truth, int(labels), weight, squares))
-    return {evaluator: quality_of(found) for evaluator, found in cells.items()}
+    drawn = {at["evaluator"] for at, _ in samples(metrics.calibration_results)}
+    return {evaluator: quality_of(found, at_random=evaluator in drawn) for evaluator, found in cells.items()}
 
 
 def _corrected(sums: Sums, quality: JudgeQuality | None) -> CorrectedRateView | None:
-    found = by_quality(sums, quality) if quality is not None else None
-    if quality is None or found is None:
+    if quality is None:
+        return None
+    found = by_quality(sums, quality)
+    if found is None and quality.at_random:
+        found = by_cells(sums, quality.cells)
+    if found is None:
         return None
     return CorrectedRateView(
         rate=found.rate,

@@ -13,8 +13,15 @@ import yaml
 from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.prometheus.promtool import REPLICAS, STEP, counter_values, input_series
 from monitor.alerts.prometheus.rules import render
-from monitor.statistics.correction import CorrectedRate, LabelledResult, by_difference, by_quality, quality
-from monitor.statistics.rates import Sums, effective_judged
+from monitor.statistics.correction import (
+    CorrectedRate,
+    LabelledResult,
+    by_difference,
+    by_quality,
+    quality,
+    surely_corrected,
+)
+from monitor.statistics.rates import Estimate, Sums, effective_judged
 from tests.support.prometheus import promtool
 
 DAYS = 7
@@ -134,13 +141,26 @@ def millionths(record: str, values: dict[str, float], hour: int = LOOK) -> dict[
     }
 
 
-def check(folder: Path, rules: str, exported_series: list[dict[str, str]], looks: list[dict[str, Any]]) -> None:
-    groups = [group for group in yaml.safe_load(rules)["groups"] if group["name"] in NEEDED]
+def check(
+    folder: Path,
+    rules: str,
+    exported_series: list[dict[str, str]],
+    looks: list[dict[str, Any]],
+    *,
+    needed: tuple[str, ...] = NEEDED,
+) -> None:
+    groups = [group for group in yaml.safe_load(rules)["groups"] if group["name"] in needed]
     document = {
         "rule_files": ["rules.yml"],
         "evaluation_interval": "1h",
-        "group_eval_order": [group["name"] for group in groups],
-        "tests": [{"interval": f"{STEP}m", "input_series": exported_series, "promql_expr_test": looks}],
+        "group_eval_order": [group["name"] for group in groups] if needed is NEEDED else list(needed),
+        "tests": [
+            {
+                "interval": f"{STEP}m",
+                "input_series": exported_series,
+                "promql_expr_test": looks,
+            }
+        ],
     }
     (folder / "rules.yml").write_text(yaml.safe_dump({"groups": groups}))
     (folder / "test.yml").write_text(yaml.safe_dump(document, width=1_000_000))
@@ -223,3 +243,49 @@ def test_random_audits_give_the_rate_of_the_results_that_they_were_drawn_from(tm
 def test_labels_without_the_results_they_were_drawn_from_are_no_audits(tmp_path: Path) -> None:
     looks = [millionths(f"evaluator_version:ragmonitor_audited_defect_ratio:{limit}", {}, hour=1) for limit in LIMITS]
     check(tmp_path, render([]), list(exported(LABELLED, hours=1)), looks)
+
+
+CORRECTED = AlertPolicy.model_validate(
+    {"evaluator": "any", "warning": "5%", "rate": "corrected", "windows": [{"window": "1h", "z": 2.33}]}
+)
+JUDGED_RATES = {  # of the judge, by app: lower limit, rate, upper limit
+    "high": (0.2, 0.25, 0.3),
+    "as the judge errs": (0.06, 0.07, 0.09),
+    "calm": (0.0, 0.01, 0.02),
+}
+
+
+def test_an_alert_on_the_corrected_rate_fires_by_the_limits_of_python_and_else_by_those_of_the_judge(
+    tmp_path: Path,
+) -> None:
+    """A judge that calls 5 % of good answers defective shows a rate of 6 % where there is nothing."""
+    rng = random.Random(3)
+    known = {"1": labels(rng, 0.9, 0.95, 120, 300), "2": labels(rng, 0.9, 0.95, 20, 300)}
+    held = f"x{60 // STEP}"
+    rows = list(exported({("any", version): one for version, one in known.items()}, hours=1))
+    lower: dict[str, float] = {}
+    for app, (low, rate, high) in JUDGED_RATES.items():
+        of_app = {"app": app, "evaluator": "any", "severity": "warning"}
+        rows.append(input_series("ragmonitor_alert_threshold_ratio", of_app, f"0.05{held}"))
+        for version, found in known.items():
+            names = {"app": app, "evaluator": "any", "version": version}
+            recorded = "app_evaluator_version:ragmonitor_defect_ratio"
+            rows.append(input_series("ragmonitor_evaluations_total", names, f"100{held}"))
+            rows.append(input_series(f"{recorded}:lower1h", {**names, "z": "2.33"}, f"{low}{held}"))
+            rows.append(input_series(f"{recorded}:upper1h", {**names, "z": "1.645"}, f"{high}{held}"))
+            one = surely_corrected(Estimate(rate, low, high, 100, 10), quality(found))
+            assert (one is None) == (version == "2")
+            if one is not None:
+                lower[f'app="{app}", evaluator="any", version="1", z="2.33"'] = one.lower
+    looks = [millionths("app_evaluator_version:ragmonitor_surely_corrected_defect_ratio:lower1h", lower, hour=1)]
+    expr = 'count by (app, version) (ALERTS{alertname="RagDefectRateHigh", alertstate="firing"})'
+    fires = [("high", "1"), ("high", "2"), ("as the judge errs", "2")]
+    assert lower['app="high", evaluator="any", version="1", z="2.33"'] > 0.05
+    looks.append(
+        {
+            "expr": expr,
+            "eval_time": "1h",
+            "exp_samples": [{"labels": f'{{app="{app}", version="{version}"}}', "value": 1} for app, version in fires],
+        }
+    )
+    check(tmp_path, render([CORRECTED]), rows, looks, needed=("ragmonitor-calibration", "ragmonitor-alerts"))

@@ -1,16 +1,19 @@
 """The corrected rate in PromQL, from the sums of human labels: the arithmetic of `statistics/correction.py`.
 
-It stands beside the raw rate; no alert uses it. Labels and results are joined by version, since a judge with another
-model or prompt makes other errors. Replicas may all have the same labels, so the largest of each sum counts.
+It stands beside the raw rate; only alerts that ask for it use it. Labels and results are joined by version, since a
+judge with another model or prompt makes other errors. Replicas may all have the same labels, so the largest of each sum
+counts.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from monitor.alerts.prometheus.promql import BY_EVALUATOR, Rule, record
 from monitor.alerts.prometheus.rates import WEEK
 from monitor.quantities import format_duration
 from monitor.statistics.change import DAY
-from monitor.statistics.correction import LABELS_NEEDED
+from monitor.statistics.correction import LABELS_NEEDED, Z_JUDGE
 from monitor.statistics.rates import Z_95
 
 _RECORDED = BY_EVALUATOR.recorded
@@ -52,11 +55,13 @@ def _quality(name: str, kind: str) -> list[Rule]:
     """Record the share of labels of a kind that the judge gets right; for limits, as Agresti and Coull."""
     right = f'{_SUM}({_CELL}label_weight:max{{verdict="{kind}",truth="{kind}"}})'
     all_of_kind = f'{_SUM}({_CELL}label_weight:max{{truth="{kind}"}})'
-    squares = f'{_SUM}({_CELL}label_weight_squares:max{{truth="{kind}"}})'
+    squares = [
+        f'{_SUM}({_CELL}label_weight_squares:max{{verdict{sign}"{kind}",truth="{kind}"}})' for sign in ("=", "!=")
+    ]
     number, pulled = f"{name}:effective_labels", f"{name}:pulled"
     return [
         record(f"{name}:ratio", f"clamp_max({right} / ({all_of_kind} > 0), 1)"),
-        record(number, f"{all_of_kind} ^ 2 / ({squares} > 0)"),
+        record(number, _effective(f"({all_of_kind} > 0)", f"{name}:ratio", *squares)),
         record(pulled, f"({number} * {name}:ratio + 1) / ({number} + 2)"),
         record(f"{name}:variance", f"{pulled} * (1 - {pulled}) / ({number} + 2)"),
     ]
@@ -106,6 +111,29 @@ def _corrected(window: float) -> list[Rule]:
         ),
         *_limits(corrected, span, centre, f"{Z_95} * {spread}"),
     ]
+
+
+def surely_corrected(windows: Iterable[tuple[float, str]]) -> list[Rule]:
+    """Record limits of `statistics.correction.surely_corrected`: of each window the `lower` or the `upper` ones."""
+    found = []
+    missed, alarmed = f"{_OF_JUDGE} {_SENSITIVITY}:variance", f"{_OF_JUDGE} {_SPECIFICITY}:variance"
+    for window, which in windows:
+        span, sign = format_duration(window), "-" if which == "lower" else "+"
+        limit = f"{_RECORDED}surely_corrected_defect_ratio"
+        point = f"{limit}:{which}_point{span}"
+        found += [
+            record(
+                point,
+                f"clamp(\n  ({_RECORDED}defect_ratio:{which}{span} + {_OF_JUDGE} {_SPECIFICITY}:ratio - 1)"
+                f" / {_OF_JUDGE} {_POWER}:ratio,\n  0, 1\n)",
+            ),
+            record(
+                f"{limit}:{which}{span}",
+                f"clamp(\n  {point} {sign} {Z_JUDGE} * sqrt({point} ^ 2 * {missed} + (1 - {point}) ^ 2 * {alarmed})"
+                f" / {_OF_JUDGE} {_POWER}:ratio,\n  0, 1\n)",
+            ),
+        ]
+    return found
 
 
 def _audited() -> list[Rule]:

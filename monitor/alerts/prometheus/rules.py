@@ -131,7 +131,11 @@ def _limits(policies: Sequence[AlertPolicy]) -> dict[float, tuple[set[float], se
 def _alerts(policies: Sequence[AlertPolicy], runbooks: str, series: RateSeries) -> list[Rule]:
     with_thresholds = [policy for policy in policies if policy.thresholds]
     alerts = [record(series.threshold, series.largest(series.exported("alert_threshold_ratio"), "severity"))]
-    if len({(policy.by_length, policy.resolve_after) for policy in with_thresholds}) > 1:
+    corrected = [policy for policy in with_thresholds if policy.rate == "corrected"]
+    if corrected or len({(policy.by_length, policy.resolve_after) for policy in with_thresholds}) > 1:
+        limits = {(one.window, "lower") for policy in corrected for one in policy.by_length}
+        limits |= {(policy.by_length[0].window, "upper") for policy in corrected}
+        alerts += calibration.surely_corrected(sorted(limits))
         return alerts + [
             defect_rate_high(
                 policy,

@@ -8,7 +8,7 @@ a restart shows the same case again, and nothing that a page sends decides what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,12 +17,13 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
-from monitor.errors import InvalidData
+from monitor.errors import InvalidData, MonitorError
+from monitor.jobs.calibration import CalibrationGauges, JudgeCalibration
 from monitor.jobs.review.case import JudgeSays, ReviewCase, review_case
+from monitor.jobs.review.effects import JudgeMeasure, by_result, calibration, labelled_results, measure
 from monitor.model.label import Label, LabelDraw, LabelVerdict, ReviewDraw, is_test
 from monitor.model.outcome import Scale
 from monitor.stages import Runtime
-from monitor.statistics.correction import LabelledResult
 from monitor.statistics.rates import Sums
 from monitor.statistics.review import ReviewOutlook, outlook, truth_of
 from monitor.statistics.review_draws import JudgedResult, draw, verdict_shares
@@ -31,8 +32,9 @@ from monitor.storage.damage import reporter
 from monitor.storage.history.judged import JudgedReader, ReviewableResult
 from monitor.storage.history.reader import HistoryReader
 from monitor.storage.labels import LabelStore
+from monitor.telemetry.events import Event
 
-__all__ = ["JudgeSays", "ReviewCase", "ReviewOrder", "ReviewQueue", "ReviewStatus"]
+__all__ = ["JudgeMeasure", "JudgeSays", "ReviewCase", "ReviewOrder", "ReviewQueue", "ReviewStatus"]
 
 MORE: Final = 40
 """Labels that the outlook of the queue assumes."""
@@ -40,6 +42,8 @@ NEWEST_AT_MOST: Final = 5_000
 """The newest results of an app and evaluator among which cases are drawn."""
 _FRESH: Final = 60.0
 _KEPT: Final = 16
+_LOOK_EVERY: Final = 60.0
+_TIDY_EVERY: Final = 3600.0
 _SHOWN_FOR: Final = 600.0
 """Seconds for which a case that one reviewer has open is given to no other."""
 _SECOND_OPINION: Final = 10
@@ -94,7 +98,7 @@ class ReviewQueue:
         retention: seconds for which results are kept.
         texts_retention: seconds for which texts are kept; None: as long as the results.
         blind: hide what the judge said of a case until the reviewer has labelled it.
-        changed: called in the event loop after a label was kept or withdrawn, with its evaluator.
+        gauges: show what labels say; None: nothing does.
     """
 
     def __init__(
@@ -107,7 +111,7 @@ class ReviewQueue:
         retention: float,
         texts_retention: float | None = None,
         blind: bool = True,
-        changed: Callable[[str], None] = lambda _: None,
+        gauges: CalibrationGauges | None = None,
     ) -> None:
         report = reporter("labels", runtime.events, runtime.metrics)
         self.labels = LabelStore(folder / files.LABELS, runtime.clock, report)
@@ -119,7 +123,9 @@ class ReviewQueue:
         self._retention = retention
         self._texts_retention = texts_retention
         self._blind = blind
-        self._changed = changed
+        self._gauges = gauges
+        self._events = runtime.events
+        self._failing = False
         self._one = anyio.Lock()
         self._frames: dict[tuple[str, str, str], tuple[float, list[ReviewableResult]]] = {}
         self._shown: dict[str, tuple[str, float]] = {}
@@ -161,7 +167,7 @@ class ReviewQueue:
             self._shown.pop(result_id, None)
         if label is None:
             return None
-        self._changed(label.evaluator)
+        await self._take_effect(label.evaluator)
         return await self.case(result_id, reviewer)
 
     async def withdraw(self, result_id: str, reviewer: str) -> bool:
@@ -171,7 +177,7 @@ class ReviewQueue:
             done = await anyio.to_thread.run_sync(self.labels.delete, result_id, reviewer)
         for one in own:
             if done and one.reviewer == reviewer:
-                self._changed(one.evaluator)
+                await self._take_effect(one.evaluator)
         return done
 
     async def status(self, app: str, evaluator: str) -> ReviewStatus:
@@ -181,39 +187,84 @@ class ReviewQueue:
 
     async def disagreements(self, app: str, evaluator: str) -> list[list[Label]]:
         """Return the labels of each result on which people disagree, the newest first."""
-        by_result = await anyio.to_thread.run_sync(self._by_result, app, evaluator, self._version(evaluator))
-        return [labels for labels in reversed(by_result.values()) if _disagree(labels)]
+        known = await anyio.to_thread.run_sync(self._by_result, app, evaluator, self._version(evaluator))
+        return [labels for labels in reversed(known.values()) if _disagree(labels)]
+
+    async def measured(self, evaluator: str) -> JudgeMeasure:
+        """Measure the present version of an evaluator by all its labels. Raises `InvalidData` as `next` does."""
+        version = self._version(evaluator)
+
+        def look() -> JudgeMeasure:
+            known = by_result(self.labels.find(evaluator=evaluator, version=version))
+            return measure(self._calibration(evaluator, known), known)
+
+        return await anyio.to_thread.run_sync(look)
+
+    async def run(self) -> None:
+        """Show what labels say, those of other processes too, and tidy up now and then; until cancelled."""
+        tidied = float("-inf")
+        try:
+            while True:
+                now = self._clock.monotonic()
+                try:
+                    for evaluator in self._versions:
+                        await self._take_effect(evaluator)
+                    if now - tidied >= _TIDY_EVERY:
+                        await anyio.to_thread.run_sync(self.tidy)
+                        tidied = now
+                    self._failing = False
+                except MonitorError as error:
+                    if not self._failing:
+                        self._events.error(Event.STATE_FAILED, "labels cannot be read or written", error=str(error))
+                    self._failing = True
+                await anyio.sleep(_LOOK_EVERY)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self.labels.close)
+
+    async def _take_effect(self, evaluator: str) -> None:
+        """Show in the gauges what the labels of an evaluator say now."""
+        version = self._versions[evaluator]
+
+        def look() -> JudgeCalibration:
+            return self._calibration(evaluator, by_result(self.labels.find(evaluator=evaluator, version=version)))
+
+        found = await anyio.to_thread.run_sync(look)
+        if self._gauges is not None:
+            self._gauges.show_reviewed([found])
+
+    def _calibration(self, evaluator: str, known: Mapping[str, Sequence[Label]]) -> JudgeCalibration:
+        version = self._versions[evaluator]
+        return calibration(evaluator, version, known, lambda app: self._frame(app, evaluator, version))
 
     def tidy(self) -> None:
         """Drop draws whose results are gone and comments that are older than texts. Blocks; raises `MonitorError`."""
         now = self._clock.now()
+        if not self.labels.exists():
+            return
         self.labels.drop_draws(now - self._retention)
         if self._texts_retention is not None:
             self.labels.blank_comments(now - self._texts_retention)
-
-    def close(self) -> None:
-        """Close the file of labels."""
-        self.labels.close()
 
     # -- in a thread
 
     def _candidates(self, app: str, evaluator: str, reviewer: str, order: ReviewOrder) -> Sequence[str]:
         """Return results in the order in which to try them: some may be gone."""
         version = self._version(evaluator)
-        by_result = self._by_result(app, evaluator, version)
-        mine = {name for name, labels in by_result.items() if any(one.reviewer == reviewer for one in labels)}
+        known = self._by_result(app, evaluator, version)
+        mine = {name for name, labels in known.items() if any(one.reviewer == reviewer for one in labels)}
         if order is ReviewOrder.DISAGREED:
-            return [name for name in reversed(by_result) if name not in mine and _disagree(by_result[name])]
+            return [name for name in reversed(known) if name not in mine and _disagree(known[name])]
         frame = self._frame(app, evaluator, version)
         if order is not ReviewOrder.MEASURE:
             wanted = (one for one in frame if one.has_texts and (order is ReviewOrder.NEWEST or one.doubtful))
             return [one.result_id for one in wanted if one.result_id not in mine]
-        return self._to_measure(frame, by_result, mine, reviewer, (app, evaluator, version))
+        return self._to_measure(frame, known, mine, reviewer, (app, evaluator, version))
 
     def _to_measure(
         self,
         frame: Sequence[ReviewableResult],
-        by_result: Mapping[str, Sequence[Label]],
+        known: Mapping[str, Sequence[Label]],
         mine: set[str],
         reviewer: str,
         place: tuple[str, str, str],
@@ -226,15 +277,15 @@ class ReviewQueue:
         for number, one in enumerate(drawn):
             if one.result_id in mine or one.result_id not in kept:
                 continue
-            if one.result_id not in by_result:
+            if one.result_id not in known:
                 by, until = self._shown.get(one.result_id, (reviewer, 0.0))
                 if by == reviewer or until < now:
                     open_.append(one.result_id)
-            elif number % _SECOND_OPINION == 0 and len(by_result[one.result_id]) == 1:
+            elif number % _SECOND_OPINION == 0 and len(known[one.result_id]) == 1:
                 second.append(one.result_id)
         if open_ or second:
             return [*open_, *second]
-        results, truths = _testable(frame), _truths(by_result)
+        results, truths = _testable(frame), _truths(known)
         done = {one.result_id for one in drawn}
         number = len(drawn)
         while (found := draw(results, done, truths, number)) is not None:
@@ -253,7 +304,7 @@ class ReviewQueue:
                     user=user,
                 )
             )
-            if found.key not in by_result or (found.key not in mine and number % _SECOND_OPINION == 0):
+            if found.key not in known or (found.key not in mine and number % _SECOND_OPINION == 0):
                 return [found.key]
             done.add(found.key)  # it was picked and labelled before: its labels measure from now on
             number += 1
@@ -304,33 +355,27 @@ class ReviewQueue:
 
     def _status(self, app: str, evaluator: str) -> ReviewStatus:
         version = self._version(evaluator)
-        by_result = self._by_result(app, evaluator, version)
-        measuring = [
-            labels for labels in by_result.values() if labels[-1].draw.measures and truth_of(labels) is not None
-        ]
+        known = self._by_result(app, evaluator, version)
+        measuring = [labels for labels in known.values() if labels[-1].draw.measures and truth_of(labels) is not None]
         frame = self._frame(app, evaluator, version)
         return ReviewStatus(
             app=app,
             evaluator=evaluator,
             version=version,
             labels=len(measuring),
-            others=len(by_result) - len(measuring),
-            disagreements=sum(map(_disagree, by_result.values())),
-            waiting=sum(one.has_texts and is_test(one.request_id) and one.result_id not in by_result for one in frame),
+            others=len(known) - len(measuring),
+            disagreements=sum(map(_disagree, known.values())),
+            waiting=sum(one.has_texts and is_test(one.request_id) and one.result_id not in known for one in frame),
             outlook=outlook(
                 Sums.total(Sums.of(one.weight, defect=one.defect) for one in frame),
                 labelled_results(measuring),
-                verdict_shares(_testable(frame), _truths(by_result)),
+                verdict_shares(_testable(frame), _truths(known)),
                 more=MORE,
             ),
         )
 
     def _by_result(self, app: str, evaluator: str, version: str) -> dict[str, list[Label]]:
-        """Return all labels by result, in the order of the first label of each."""
-        found: dict[str, list[Label]] = {}
-        for one in self.labels.find(app=app, evaluator=evaluator, version=version):
-            found.setdefault(one.result_id, []).append(one)
-        return found
+        return by_result(self.labels.find(app=app, evaluator=evaluator, version=version))
 
     def _frame(self, app: str, evaluator: str, version: str) -> list[ReviewableResult]:
         """Return the newest results, as they are now or were a minute ago."""
@@ -354,23 +399,13 @@ class ReviewQueue:
         self._shown[result_id] = reviewer, now + _SHOWN_FOR
 
 
-def labelled_results(by_result: Iterable[Sequence[Label]]) -> list[LabelledResult]:
-    """Return what people say of each result; those of which nobody can tell are left out."""
-    found = []
-    for labels in by_result:
-        truth = truth_of(labels)
-        if truth is not None:
-            found.append(LabelledResult(labels[-1].design_weight, labels[-1].judged_defect, truth))
-    return found
-
-
 def _testable(frame: Sequence[ReviewableResult]) -> list[JudgedResult]:
     testable = (one for one in frame if one.has_texts and is_test(one.request_id))
     return [JudgedResult(one.result_id, one.defect, one.score, one.weight, one.doubtful) for one in testable]
 
 
-def _truths(by_result: Mapping[str, Sequence[Label]]) -> dict[str, bool]:
-    return {name: truth for name, labels in by_result.items() if (truth := truth_of(labels)) is not None}
+def _truths(known: Mapping[str, Sequence[Label]]) -> dict[str, bool]:
+    return {name: truth for name, labels in known.items() if (truth := truth_of(labels)) is not None}
 
 
 def _disagree(labels: Sequence[Label]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 
 import pytest
 
@@ -11,6 +12,7 @@ from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.state import AlertState, AlertStatus
 from monitor.clock import ManualClock
 from monitor.model.service_version import VersionChange
+from monitor.statistics.correction import ConfusionCell, JudgeQuality, quality_of
 from monitor.statistics.windows import Windows
 
 HOUR = 3600.0
@@ -19,10 +21,11 @@ HOUR = 3600.0
 class World:
     """A clock, windows, an engine, and a stream of verdicts."""
 
-    def __init__(self, *policies: AlertPolicy) -> None:
+    def __init__(self, *policies: AlertPolicy, qualities: Mapping[str, JudgeQuality] | None = None) -> None:
         self.clock = ManualClock()
         self.windows = Windows(self.clock)
-        self.engine = AlertEngine(policies or [AlertPolicy(evaluator="grounded", critical=0.1)], self.windows)
+        chosen = policies or [AlertPolicy(evaluator="grounded", critical=0.1)]
+        self.engine = AlertEngine(chosen, self.windows, qualities=lambda: qualities or {})
         self.rng = random.Random(5)
 
     def judge(self, count: int, defects: int, *, over: float = 0.0, app: str = "shop", weight: float = 1.0) -> None:
@@ -243,3 +246,54 @@ def test_what_fires_names_the_last_change_of_the_week(age: float | None, told: s
     state = world.state()
     assert state.firing
     assert state.annotations["description"].endswith(f"The threshold is 10 %.{told}")
+
+
+# -- alerts on the corrected rate
+
+
+def a_judge(defects: int, good: int) -> JudgeQuality:
+    """Finds nine of ten defects and calls one of ten good answers defective."""
+    cells = ((True, True, 9 * defects), (False, True, defects), (True, False, good), (False, False, 9 * good))
+    return quality_of(ConfusionCell(verdict, truth, n, float(n), float(n)) for verdict, truth, n in cells)
+
+
+CORRECTED = AlertPolicy(evaluator="grounded", critical=0.1, rate="corrected")
+
+
+def test_a_rate_that_is_only_the_judges_errors_fires_as_judged_and_not_as_corrected() -> None:
+    for policy, status in ((None, AlertStatus.FIRING), (CORRECTED, AlertStatus.OK)):
+        world = World(*([policy] if policy else []), qualities={"grounded": a_judge(100, 100)})
+        world.judge(1000, 150, over=600)
+        assert world.state().status is status
+    assert (
+        world.state()
+        .annotations["description"]
+        .endswith("The rate is corrected by labels of people (1,000 defects, 1,000 good answers).")
+    )
+
+
+def test_a_rate_that_is_high_as_people_label_fires() -> None:
+    world = World(CORRECTED, qualities={"grounded": a_judge(100, 100)})
+    world.judge(1000, 500, over=600)
+    state = world.state()
+    assert state.status is AlertStatus.FIRING
+    assert state.estimate is not None
+    assert state.estimate.rate == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("known", [{}, {"grounded": a_judge(5, 100)}])
+def test_with_too_few_labels_the_judges_rate_fires_and_the_alert_says_so(known: dict[str, JudgeQuality]) -> None:
+    world = World(CORRECTED, qualities=known)
+    world.judge(1000, 150, over=600)
+    state = world.state()
+    assert state.status is AlertStatus.FIRING
+    assert state.annotations["description"].endswith(
+        "The rate is the judge's own: there are too few labels of people to correct it."
+    )
+
+
+def test_labels_are_by_the_evaluators_own_rule_so_another_rule_cannot_be_corrected() -> None:
+    with pytest.raises(ValueError, match="remove `defect`"):
+        AlertPolicy.model_validate(
+            {"evaluator": "grounded", "critical": 0.1, "rate": "corrected", "defect": {"below": 3}}
+        )

@@ -18,6 +18,7 @@ from monitor.jobs.calibration import (
     FILE,
     AuditedResults,
     Calibration,
+    CalibrationGauges,
     JudgeCalibration,
     LabelCell,
     export,
@@ -51,7 +52,7 @@ async def watching(folder):
     """A monitor that looks at the file a hundred times a second; yields it."""
     lent = runtime()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(partial(watch, folder, VERSIONS, lent, every=EVERY))
+        tasks.start_soon(partial(watch, folder, VERSIONS, lent, CalibrationGauges(lent.metrics), every=EVERY))
         yield lent
         tasks.cancel_scope.cancel()
 
@@ -184,3 +185,16 @@ def test_whatever_json_it_is_reading_reads_it_or_says_what_is_wrong(tmp_path_fac
     else:
         said = f"{len(read.judges)} judges"
     assert said
+
+
+def test_of_file_and_review_the_one_with_more_labels_shows():
+    lent = runtime()
+    gauges = CalibrationGauges(lent.metrics)
+    gauges.show_file([judge(labels=3), judge("relevance", "1", labels=5)])
+    gauges.show_reviewed([judge(labels=2)])
+    assert total(lent.metrics, "ragmonitor_calibration_labels", evaluator="groundedness") == 12
+    gauges.show_reviewed([judge(labels=4)])
+    assert total(lent.metrics, "ragmonitor_calibration_labels", evaluator="groundedness") == 16
+    assert total(lent.metrics, "ragmonitor_calibration_labels", evaluator="relevance") == 20
+    gauges.show_file([])
+    assert total(lent.metrics, "ragmonitor_calibration_labels") == 16

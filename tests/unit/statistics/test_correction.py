@@ -8,8 +8,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from monitor.statistics.correction import ConfusionCell, LabelledResult, by_difference, by_quality, quality, quality_of
-from monitor.statistics.rates import Sums, estimate
+from monitor.statistics.correction import (
+    ConfusionCell,
+    LabelledResult,
+    by_difference,
+    by_quality,
+    quality,
+    quality_of,
+    surely_corrected,
+)
+from monitor.statistics.rates import Estimate, Sums, estimate
 
 weights = st.floats(min_value=0.01, max_value=1e4)
 labels = st.lists(st.builds(LabelledResult, weights, st.booleans(), st.booleans()), min_size=1, max_size=30)
@@ -153,3 +161,28 @@ def test_labels_that_were_summed_up_say_the_same_as_one_by_one(given_labels: lis
         assert (one is None) == (other is None)
         if one is not None and other is not None:
             assert (other.value, other.effective) == pytest.approx((one.value, one.effective))
+
+
+def test_a_few_heavy_labels_make_wide_limits():
+    # 50 defects of weight 2 that the judge found, one of weight 25 that it missed: the one decides.
+    known = quality([*[LabelledResult(2.0, True, True)] * 50, LabelledResult(25.0, False, True)]).sensitivity
+    assert known is not None
+    assert known.value == pytest.approx(0.8)
+    assert known.effective < 7
+
+
+def test_limits_for_alerts_move_outwards_by_what_is_not_known_of_the_judge():
+    raw = Estimate(0.2, 0.15, 0.26, 1000, 200)
+    few, many = (quality(counts(9 * n, n, n, 19 * n)) for n in (12, 1000))
+    one, other = surely_corrected(raw, few), surely_corrected(raw, many)
+    assert one is not None
+    assert other is not None
+    assert one.rate == pytest.approx((0.2 - 0.05) / 0.85)
+    assert one.lower < other.lower < one.rate < other.upper < one.upper
+    assert other.lower == pytest.approx((0.15 - 0.05) / 0.85, abs=0.01)
+
+
+def test_with_too_few_labels_or_a_judge_that_guesses_no_limit_is_corrected():
+    raw = Estimate(0.2, 0.15, 0.26, 1000, 200)
+    assert surely_corrected(raw, quality(counts(80, 19, 5, 95))) is None
+    assert surely_corrected(raw, quality(counts(50, 50, 50, 50))) is None

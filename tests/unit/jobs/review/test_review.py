@@ -6,10 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from monitor.clock import ManualClock
 from monitor.errors import InvalidData
+from monitor.jobs.calibration import CalibrationGauges
 from monitor.jobs.review import ReviewOrder, ReviewQueue
 from monitor.model.label import LabelDraw, LabelVerdict, is_test
 from monitor.model.outcome import EvaluationResult, Level, RateScope, Scale, Score
@@ -17,7 +19,8 @@ from monitor.privacy import erasure
 from monitor.sinks.history import HistorySink
 from monitor.storage.history import erasing as history
 from tests.support.results import judged
-from tests.support.runtime import runtime
+from tests.support.runtime import runtime, total
+from tests.support.tools import until
 
 pytestmark = pytest.mark.anyio
 NOW = 1_700_000_500.0
@@ -76,7 +79,7 @@ async def test_a_closed_tab_and_a_restart_show_the_same_case_again(folder: Path)
     first = queue(folder)
     shown = await first.next("shop", "groundedness", "ana")
     again = await first.next("shop", "groundedness", "ana")
-    first.close()
+    first.labels.close()
     later = await queue(folder).next("shop", "groundedness", "ana")
     assert shown is not None
     assert shown == again == later
@@ -137,8 +140,7 @@ async def test_some_cases_come_to_a_second_reviewer_who_does_not_see_the_first_l
 
 
 async def test_a_label_can_be_changed_and_withdrawn(folder: Path):
-    seen: list[str] = []
-    review = queue(folder, changed=seen.append)
+    review = queue(folder)
     case = await review.next("shop", "groundedness", "ana")
     assert case is not None
     await review.record(case.result_id, "ana", GOOD)
@@ -147,7 +149,6 @@ async def test_a_label_can_be_changed_and_withdrawn(folder: Path):
     assert await review.withdraw(case.result_id, "ana")
     assert not await review.withdraw(case.result_id, "ana")
     assert review.labels.find() == []
-    assert seen == ["groundedness"] * 3
 
 
 async def test_what_a_reviewer_picks_does_not_measure_until_it_is_drawn(folder: Path):
@@ -287,3 +288,85 @@ async def test_draws_end_with_their_results_and_comments_with_the_texts(folder: 
     review.tidy()
     assert [one.comment for one in review.labels.find()] == [""]
     assert review.labels.draw_of(case.result_id) is None
+
+
+# -- what labels do
+
+
+async def labelled(review: ReviewQueue, number: int, *, missed: int = 0) -> None:
+    """Label as the judge does; of what it calls good, the first `missed` are defects."""
+    for _ in range(number):
+        case = await review.next("shop", "groundedness", "ana")
+        assert case is not None
+        after = await review.record(case.result_id, "ana", GOOD)
+        assert after is not None
+        assert after.judged is not None
+        if after.judged.defect or missed > 0:
+            missed -= not after.judged.defect
+            await review.record(case.result_id, "ana", DEFECT)
+
+
+async def test_a_label_moves_the_gauges_at_once(folder: Path):
+    lent = runtime(ManualClock(NOW))
+    review = queue(folder, gauges=CalibrationGauges(lent.metrics))
+    await labelled(review, 1)
+    assert total(lent.metrics, "ragmonitor_calibration_labels") == 1
+    await labelled(review, 29, missed=2)
+    assert total(lent.metrics, "ragmonitor_calibration_labels") == 30
+    assert total(lent.metrics, "ragmonitor_calibration_labels", verdict="good", truth="defect") == 2
+    case = review.labels.find()[0]
+    await review.withdraw(case.result_id, "ana")
+    assert total(lent.metrics, "ragmonitor_calibration_labels") == 29
+
+
+async def test_labels_stand_for_as_many_requests_as_the_judge_gave_their_verdict(folder: Path):
+    lent = runtime(ManualClock(NOW))
+    review = queue(folder, gauges=CalibrationGauges(lent.metrics))
+    await labelled(review, 30, missed=2)
+    for verdict, requests in (("defect", 400.0), ("good", 1600.0)):  # 40 and 160 results of weight 10
+        weight = total(lent.metrics, "ragmonitor_calibration_label_weight", verdict=verdict)
+        assert weight == pytest.approx(requests)
+        assert total(lent.metrics, "ragmonitor_calibration_result_weight", verdict=verdict) == pytest.approx(requests)
+
+
+async def test_picked_labels_move_no_gauge(folder: Path):
+    lent = runtime(ManualClock(NOW))
+    review = queue(folder, gauges=CalibrationGauges(lent.metrics))
+    case = await review.next("shop", "groundedness", "ana", ReviewOrder.NEWEST)
+    assert case is not None
+    await review.record(case.result_id, "ana", DEFECT)
+    assert total(lent.metrics, "ragmonitor_calibration_labels") == 0
+
+
+async def test_a_judge_is_measured_by_its_labels(folder: Path):
+    review = queue(folder)
+    await labelled(review, 40, missed=2)
+    found = await review.measured("groundedness")
+    assert found.labels == 40
+    assert found.sensitivity is not None
+    assert found.specificity is not None
+    assert found.with_people is not None
+    assert found.sensitivity.lower < found.sensitivity.value < 1.0
+    assert found.specificity.value == 1.0
+    assert 0 < found.with_people.lower < found.with_people.value < 1.0
+    assert found.of_people is None  # one person
+
+
+async def test_labels_of_another_process_show_after_a_look(folder: Path):
+    lent = runtime(ManualClock(NOW))
+    other, review = queue(folder), queue(folder, gauges=CalibrationGauges(lent.metrics))
+    await labelled(other, 2)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(review.run)
+        await until(lambda: total(lent.metrics, "ragmonitor_calibration_labels") == 2)
+        tasks.cancel_scope.cancel()
+
+
+async def test_without_labels_no_file_is_made(folder: Path):
+    async with anyio.create_task_group() as tasks:
+        review = queue(folder)
+        tasks.start_soon(review.run)
+        for _ in range(20):
+            await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+    assert not (folder / "labels.db").exists()
