@@ -14,7 +14,9 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -150,24 +152,26 @@ def main() -> None:
     ask.add_argument("--traces", type=int, default=1000, help="traces of a run")
     ask.add_argument("--runs", type=int, default=3)
     options = ask.parse_args()
+    traces = options.traces
+    acks = {
+        **{("open traces", number): partial(to_the_ack, traces, opened=number) for number in _OPEN},
+        **{("apps", number): partial(to_the_ack, traces, apps=number) for number in _APPS},
+    }
+    kept = {
+        **{("evaluators", number): partial(kept_trace, traces, number) for number in _EVALUATORS},
+        **{("days of history", number): partial(kept_trace, traces, 1, days=number) for number in _DAYS},
+    }
+    console, found = Console(width=110), defaultdict[tuple[str, int], list[float]](list)
+    for _ in range(options.runs):  # in rounds: what else the machine does for a while falls on all of them
+        for of, measure in (acks | kept).items():
+            found[of].append(measure())
+            console.print(*of, found[of][-1], style="dim")
     table = Table("of", "number", title=f"median (lowest to highest) of {options.runs} runs, all traces kept")
     table.add_column("to the ack, us a span", justify="right")
     table.add_column("a kept trace, ms", justify="right")
-    console = Console(width=110)
-
-    def add(what: str, number: int, ack: Sequence[float], kept: Sequence[float]) -> None:
-        table.add_row(what, f"{number:,}", spread(ack) if ack else "", spread(kept, 2) if kept else "")
-        console.print(what, number, ack, kept, style="dim")
-
-    runs, traces = range(options.runs), options.traces
-    for number in _OPEN:
-        add("open traces", number, [to_the_ack(traces, opened=number) for _ in runs], [])
-    for number in _APPS:
-        add("apps", number, [to_the_ack(traces, apps=number) for _ in runs], [])
-    for number in _EVALUATORS:
-        add("evaluators", number, [], [kept_trace(traces, number) for _ in runs])
-    for number in _DAYS:
-        add("days of history", number, [], [kept_trace(traces, 1, days=number) for _ in runs])
+    for of, figures in found.items():
+        cells = (spread(figures), "") if of in acks else ("", spread(figures, 2))
+        table.add_row(of[0], f"{of[1]:,}", *cells)
     console.print(table)
 
 
