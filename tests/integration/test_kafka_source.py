@@ -273,7 +273,8 @@ async def test_what_cannot_be_read_is_kept_with_where_it_was_and_why_and_only_th
     async with reading(broker, intake, **options(topic, max_spans=2)) as running:
         await until(lambda: committed(broker, topic) == 6, "the commit of all")
         assert intake.traces == [1, 3]
-        found = letters(broker, before)
+        # A broker that is slow to answer is sent a letter again, which then stands behind a later one.
+        found = sorted(letters(broker, before), key=lambda one: int(headers(one)["offset"]))
         assert [headers(one)["offset"] for one in found] == ["1", "2", "4"]
         assert [headers(one)["reason"] for one in found] == ["invalid", "invalid", "too_large"]
         assert {headers(one)["topic"] for one in found} == {topic}
