@@ -288,6 +288,7 @@ def _page_context(
         incidents=incidents,
         trials=trials,
         reports=reports,
+        learned=scoring.learned,
         review=review,
     )
 

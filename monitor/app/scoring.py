@@ -21,6 +21,7 @@ from monitor.pipeline.fair_queue import FairQueue
 from monitor.pipeline.feedback.boost import Agreement
 from monitor.pipeline.feedback.names import ExternalEvaluators
 from monitor.pipeline.feedback.processor import FeedbackProcessor
+from monitor.pipeline.learned import LearnedOrder, order_for
 from monitor.pipeline.live_evaluation import LiveEvaluation, Rechecks
 from monitor.pipeline.local_evaluation import LocalReader, ThisProcess, Workers
 from monitor.pipeline.metrics.results import ResultMetrics
@@ -44,6 +45,7 @@ class ScoringParts:
     backfill: Backfill
     slicing: SliceMetrics
     severe: SevereCases | None
+    learned: LearnedOrder | None
 
 
 def build_scoring(config: Config, parts: Parts, topics: TopicKeeper) -> ScoringParts:
@@ -55,6 +57,7 @@ def build_scoring(config: Config, parts: Parts, topics: TopicKeeper) -> ScoringP
     no_texts = config.storage.texts == "none"  # then no case is kept for later, either
     settings = config.backfill.model_copy(update={"retention": 0.0}) if no_texts else config.backfill
     backfill = Backfill(settings, config.storage.path, runtime, parts.versions, texts=config.storage.texts != "none")
+    learned = order_for(running.evaluators)
     scorer = Scorer(
         running.evaluators,
         parts.judges,
@@ -62,8 +65,9 @@ def build_scoring(config: Config, parts: Parts, topics: TopicKeeper) -> ScoringP
         slices=config.slices,
         late_after=config.traffic.late_after,
         topic=_topic(config, topics),
+        learned=learned,
     )
-    case_sampler, queue = _case_sampler(config, parts, scorer), _queue(config, parts, scorer)
+    case_sampler, queue = _case_sampler(config, parts, scorer, learned), _queue(config, parts, scorer)
     publisher = Publisher(parts.sinks, parts.spool, runtime, listeners=(*parts.listeners, agreement.on_result))
     share = {name: settings.recheck_share for name, settings in config.all_judges.items()}
     rechecks = Rechecks(scorer, share, salt=config.sampling.salt, metrics=runtime.metrics)
@@ -102,6 +106,7 @@ def build_scoring(config: Config, parts: Parts, topics: TopicKeeper) -> ScoringP
         backfill=backfill,
         slicing=slicing,
         severe=severe,
+        learned=learned,
     )
 
 
@@ -145,7 +150,7 @@ def _topic(config: Config, topics: TopicKeeper) -> Callable[[Case], str] | None:
     return topics.name_of if TOPIC in config.slices else None
 
 
-def _case_sampler(config: Config, parts: Parts, scorer: Scorer) -> CaseSampler:
+def _case_sampler(config: Config, parts: Parts, scorer: Scorer, learned: LearnedOrder | None) -> CaseSampler:
     return CaseSampler(
         scorer.evaluators,
         versions=scorer.versions,
@@ -154,6 +159,7 @@ def _case_sampler(config: Config, parts: Parts, scorer: Scorer) -> CaseSampler:
         salt=config.sampling.salt,
         quotas=config.traffic.quotas,
         raises=config.feedback.thumbs_down.probability > 0,
+        learned=learned,
     )
 
 

@@ -56,7 +56,9 @@ def benchmark(
 ) -> None:
     """Measure on labelled answers how well evaluators tell defective ones from good ones, and at what cost.
 
-    Prints one table per file. Exit status 1: a file or row could not be read; the others are measured all the same.
+    Prints one table per file. An evaluator that learns, such as `learned_groundedness`, learns from the labels of one
+    half of the groups, and all are measured on the other half. Exit status 1: a file or row could not be read; the
+    others are measured all the same.
     """
     loaded = _options.with_prompt(configuration.load(config), prompt)
     chosen = choose_evaluators(loaded, _options.comma_list(evaluators), report=report)
@@ -90,6 +92,8 @@ def _lines(found: FileBenchmark) -> Iterator[str]:
     share = percent(found.defective / found.rows if found.rows else None)
     answers = f"{found.rows} labelled answers in {found.groups} groups"
     yield f"{clean(found.path.name)}: {answers}, {found.defective} ({share}) are defective"
+    if found.trained is not None:
+        yield f"learned from {found.trained} of them, half of the groups; all evaluators are measured on the other half"
     if found.without_answer:
         yield f"{found.without_answer} more rows have no answer, or documents without text"
     for header, line in _TABLES:
@@ -131,7 +135,8 @@ def _scores(one: EvaluatorBenchmark) -> list[str]:
 def _configured(one: EvaluatorBenchmark) -> list[str]:
     rule = one.quality.by_rule
     figures = [percent(rule.recall), percent(rule.alarms), f"{rule.f1:.3f}", f"{rule.balanced_accuracy:.3f}"]
-    return [one.name, str(one.configured.defect), *(figures if one.quality.answers else ["-"] * len(figures))]
+    known = one.quality.answers and not one.configured.ranks
+    return [one.name, str(one.configured.defect), *(figures if known else ["-"] * len(figures))]
 
 
 def _best(one: EvaluatorBenchmark) -> list[str]:
@@ -188,6 +193,7 @@ def _file_object(found: FileBenchmark) -> dict[str, Any]:
         "unreadable": found.unreadable,
         "without_answer": found.without_answer,
         "dollars_paid": found.paid,
+        "trained_on": found.trained,
         "evaluators": [_evaluator_object(one) for one in found.evaluators],
     }
 

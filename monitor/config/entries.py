@@ -19,6 +19,7 @@ from monitor.judge.settings import JudgeSettings
 from monitor.model.external import USER_FEEDBACK
 from monitor.model.outcome import DefectRule, Scale
 from monitor.pipeline.configured_evaluator import DEFAULT_JUDGE, ConfiguredEvaluator
+from monitor.pipeline.learned import can_teach
 from monitor.quantities import parse_rate
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Evaluator, Sampler
@@ -103,6 +104,28 @@ def check_judge(one: ConfiguredEvaluator, judges: Mapping[str, JudgeSettings], p
         raise ConfigError(f"{place}: {evaluator.name} needs {name}, but the model of its judge is {settings.model!r}")
 
 
+def check_learning(configured: Sequence[ConfiguredEvaluator]) -> None:
+    """Raise `ConfigError` unless an evaluator that rescores has what it rescores and a teacher that can teach it."""
+    names = [one.evaluator.name for one in configured]
+    for index, one in enumerate(configured):
+        evaluator, place = one.evaluator, f"evaluators[{index}]"
+        if not evaluator.rescores:
+            continue
+        if evaluator.rescores not in names:
+            hint = f"add `- type: {evaluator.rescores}`"
+            raise ConfigError(
+                f"{place}: {evaluator.name} starts from {evaluator.rescores!r}, which is not configured; {hint}"
+            )
+        named = getattr(evaluator, "learns_from", None)
+        teachers = [other.evaluator.name for other in configured if can_teach(one, other)]
+        if named is not None and named not in teachers:
+            known = ", ".join(teachers) or "none"
+            raise ConfigError(
+                f"{place}.learns_from: {named!r} is not a configured evaluator that asks a judge about"
+                f" {evaluator.measures}{nearest(named, teachers)}; these are: {known}"
+            )
+
+
 def check_severe(
     name: str,
     severe: SevereSettings,
@@ -147,6 +170,8 @@ def _sampler(given: object, place: str) -> Sampler:
 
 
 def _evaluator_defect(given: object, evaluator: Evaluator, place: str) -> DefectRule:
+    if given is not None and evaluator.default_defect.kind == "never":
+        raise ConfigError(f"{place}: {evaluator.name} only ranks answers, and no score of it is a defect; remove it")
     return evaluator.default_defect if given is None else _defect(given, evaluator.name, evaluator.scale, place)
 
 

@@ -16,7 +16,7 @@ from monitor.alerts.notify import Notifier, read_notifiers
 from monitor.alerts.policy import AlertPolicy, own_rules
 from monitor.alerts.policy import check as check_policies
 from monitor.config.digest import DigestSettings
-from monitor.config.entries import check_judge, check_severe, listed, read_evaluator, with_rules
+from monitor.config.entries import check_judge, check_learning, check_severe, listed, read_evaluator, with_rules
 from monitor.config.sections import (
     LimitSettings,
     LogSettings,
@@ -210,6 +210,14 @@ class Config(Section):
         if value == tuple(AlertPolicy.model_validate(one) for one in DEFAULT_ALERTS):
             return tuple(one for one in value if one.evaluator in names)
         check_policies(value, names)
+        ranking = {
+            entry.configured.evaluator.name for entry in info.data.get("evaluators", ()) if entry.configured.ranks
+        }
+        for index, policy in enumerate(value):
+            if policy.evaluator in ranking:
+                raise ConfigError(
+                    f"alerts[{index}]: {policy.evaluator} only ranks answers: there is no rate to alert on"
+                )
         return value
 
     @model_validator(mode="after")
@@ -259,6 +267,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _judges_are_known(self) -> Config:
+        check_learning([entry.configured for entry in self.evaluators])
         for index, entry in enumerate(self.evaluators):
             check_judge(entry.configured, self.all_judges, f"evaluators[{index}]")
         return self

@@ -233,9 +233,10 @@ class DefectRule:
     """Decides when a score is a defect. It has three forms, so that a direction cannot be inverted by accident.
 
     `below`: the value is below the threshold. `at_least`: it is the threshold or more. `label`: the label is this one.
+    `never`: no score is one. An evaluator with this rule only ranks answers; its scores are in no rate and no alert.
     """
 
-    kind: Literal["below", "at_least", "label"]
+    kind: Literal["below", "at_least", "label", "never"]
     threshold: float = 0.0
     label: str = ""
     levels: tuple[str, ...] = field(default=(), compare=False)
@@ -244,7 +245,7 @@ class DefectRule:
     def on(self, scale: Scale) -> DefectRule:
         """Return the same rule with the names of its levels on `scale`."""
         found = scale.levels
-        if self.kind == "label" or self.threshold not in {level.start for level in found}:
+        if self.kind in ("label", "never") or self.threshold not in {level.start for level in found}:
             return self
         if self.kind == "at_least":
             return replace(self, levels=tuple(level.name for level in found if level.start >= self.threshold))
@@ -255,6 +256,8 @@ class DefectRule:
         """A short name, by its level where it has one: `low or higher`, `high`, `below 2.5`, `label attack`."""
         if self.kind == "label":
             return f"label {self.label}"
+        if self.kind == "never":
+            return "never"
         if not self.levels:
             return f"below {self.threshold:g}" if self.kind == "below" else f"{self.threshold:g} or more"
         beyond = "" if len(self.levels) == 1 else " or lower" if self.kind == "below" else " or higher"
@@ -265,6 +268,8 @@ class DefectRule:
         """The rule as texts for people have it: `level low or higher (2 or more)`, `a score below 2.5`."""
         if self.kind == "label":
             return f"the label {self.label!r}"
+        if self.kind == "never":
+            return "no score, since it only ranks answers"
         score = f"below {self.threshold:g}" if self.kind == "below" else f"{self.threshold:g} or more"
         if self.levels:
             return f"level {self.name} ({score})"
@@ -281,10 +286,12 @@ class DefectRule:
             return score.value < self.threshold
         if self.kind == "at_least":
             return score.value >= self.threshold
-        return score.label == self.label
+        return self.kind == "label" and score.label == self.label
 
     def __str__(self) -> str:
         """Return the rule in words: `below 3`."""
+        if self.kind == "never":
+            return "none, it only ranks"
         shown = repr(self.label) if self.kind == "label" else f"{self.threshold:g}"
         return f"{self.kind.replace('_', ' ')} {shown}"
 
@@ -323,13 +330,15 @@ class Selection:
     """How the case was sampled for the evaluator: what its sampler needs in order to learn from the result.
 
     `probability` and `target` are as in `stages.SamplingDecision`. `inputs` are the numbers that the sampler saw of the
-    case, empty if it looks at none. `shift` is what it added to the log odds of a defect for other reasons.
+    case, empty if it looks at none; `inputs_version` is the version of their definitions, 0 without any. `shift` is
+    what it added to the log odds of a defect for other reasons.
     """
 
     probability: float
     target: float
     inputs: tuple[float, ...] = ()
     shift: float = 0.0
+    inputs_version: int = 0
 
 
 class RateScope(StrEnum):
@@ -340,6 +349,7 @@ class RateScope(StrEnum):
     NON_PRODUCTION = "non_production"  # not production traffic
     BACKFILL = "backfill"  # evaluated later, on request
     USER_DISLIKED = "user_disliked"  # evaluated because its user disliked the answer, so no random sample
+    RANKING = "ranking"  # the score only puts answers in order: no score of this evaluator is a defect
 
 
 class SessionProducts(NamedTuple):

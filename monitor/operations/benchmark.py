@@ -11,10 +11,11 @@ from pathlib import Path
 from monitor.config import Config
 from monitor.model.outcome import DefectRule, EvaluationResult, Score
 from monitor.operations.event_loop import unwrap_errors
-from monitor.operations.offline.labelled import LabelledCase, read_labelled, sample
+from monitor.operations.offline.labelled import LabelledCase, hashed, in_first_half, read_labelled, sample
 from monitor.operations.offline.scoring import score
 from monitor.operations.progress import NO_PROGRESS, Progress, Report, ignore
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.learned import LearnedOrder
 from monitor.stages import Runtime
 from monitor.statistics.quality import plot
 from monitor.statistics.quality.quality import Labelled, Quality, Spread, Tested, measure, spread
@@ -51,7 +52,11 @@ class EvaluatorBenchmark:
 
 @dataclass(frozen=True, slots=True)
 class FileBenchmark:
-    """All evaluators on one file. `paid` counts every call of the run in US dollars, also those without a result."""
+    """All evaluators on one file. `paid` counts every call of the run in US dollars, also those without a result.
+
+    `trained` is the number of rows that an evaluator has learned from; then all are measured on the other rows only. It
+    is None where no evaluator learns.
+    """
 
     path: Path
     rows: int
@@ -60,6 +65,7 @@ class FileBenchmark:
     unreadable: int
     without_answer: int
     paid: float
+    trained: int | None
     evaluators: tuple[EvaluatorBenchmark, ...]
 
 
@@ -75,8 +81,9 @@ async def benchmark_file(
     """Score every labelled row of a file with every evaluator, and measure each against the labels.
 
     The file has rows of any shape as JSON Lines, each with `label`: 1 defective, 0 good. With `limit` only so many rows
-    are scored, chosen by a hash of their ids. `report` gets which rows cannot be read. Raises `ConfigError` where a
-    judge cannot work, and `OSError` where the file cannot be read.
+    are scored, chosen by a hash of their ids. `report` gets which rows cannot be read. An evaluator that learns is
+    taught by the labels of half of the groups, chosen by a hash; then every evaluator is measured on the other half.
+    Raises `ConfigError` where a judge cannot work, and `OSError` where the file cannot be read.
     """
     with progress.reading([path]) as advance:
         labelled = read_labelled(path, config.extraction, report=report, advance=advance)
@@ -92,6 +99,11 @@ async def benchmark_file(
     with progress.steps(len(cases), path.name) as scored, unwrap_errors():
         await score(config, evaluators, cases, runtime=runtime, deliver=deliver, scored=scored)
     results.sort(key=lambda one: int(one.case.request_id))  # judges answer in any order, the draws must not
+    learns = [one for one in evaluators if one.evaluator.rescores]
+    taught = {number for number, one in enumerate(chosen) if learns and in_first_half(one.group)}
+    for one in learns:
+        _teach(one, results, chosen, taught)
+    results = [one for one in results if int(one.case.request_id) not in taught]
     return FileBenchmark(
         path,
         rows=len(chosen),
@@ -100,11 +112,29 @@ async def benchmark_file(
         unreadable=labelled.unreadable,
         without_answer=labelled.without_answer,
         paid=total(runtime.metrics.judge_cost),
+        trained=len(taught) if learns else None,
         evaluators=tuple(
             _measure(one, [result for result in results if result.evaluator == one.evaluator.name], chosen)
             for one in evaluators
         ),
     )
+
+
+def _teach(
+    one: ConfiguredEvaluator, results: list[EvaluationResult], rows: Sequence[LabelledCase], taught: set[int]
+) -> None:
+    """Teach an evaluator the labels of the rows with these numbers, and put its learned scores in place of the first.
+
+    The file is one app. Files are often sorted, so it learns in the order of a hash.
+    """
+    order = LearnedOrder(measured_by=one.evaluator.rescores)
+    own = {
+        int(result.case.request_id): at for at, result in enumerate(results) if result.evaluator == one.evaluator.name
+    }
+    for number in sorted(taught & own.keys(), key=lambda number: hashed(str(number))):
+        order.label_of("", results[own[number]].outcome, defect=rows[number].defective)
+    for at in own.values():
+        results[at] = replace(results[at], outcome=order.rescored("", results[at].outcome, one))
 
 
 def draw_plot(found: Sequence[FileBenchmark]) -> str:

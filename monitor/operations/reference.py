@@ -276,10 +276,10 @@ out.
 The ledger: `ragmonitor_traces_received_total` = the sum of `ragmonitor_traces_total` over `outcome` +
 `ragmonitor_traces_pending`, for every app and source, at every scrape; `ragmonitor_requests_found_total` = the sum of
 `ragmonitor_requests_total` over `outcome` + `ragmonitor_requests_pending`; `ragmonitor_evaluations_selected_total` =
-`ragmonitor_evaluations_total` + `ragmonitor_late_evaluations_total` + `ragmonitor_non_production_evaluations_total` +
-`ragmonitor_unscored_total` + `ragmonitor_skipped_total` + `ragmonitor_evaluations_pending`, for every app and
-evaluator. Late results and traffic that is not production are in families of their own: no rate needs a selector to
-leave them out.
+`ragmonitor_evaluations_total` + `ragmonitor_ranking_evaluations_total` + `ragmonitor_late_evaluations_total` +
+`ragmonitor_non_production_evaluations_total` + `ragmonitor_unscored_total` + `ragmonitor_skipped_total` +
+`ragmonitor_evaluations_pending`, for every app and evaluator. Late results and traffic that is not production are in
+families of their own: no rate needs a selector to leave them out.
 """
 
 

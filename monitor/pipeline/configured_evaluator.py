@@ -28,6 +28,11 @@ class ConfiguredEvaluator:
     alert_rules: tuple[DefectRule, ...] = ()
     optional: bool = False
 
+    @property
+    def ranks(self) -> bool:
+        """Whether its scores only put answers in order: none is a defect, and they are in no rate."""
+        return self.defect.kind == "never"
+
 
 def defects_by(rules: Iterable[DefectRule], score: Score) -> dict[str, bool]:
     """Tell by the name of each rule whether `score` is a defect."""

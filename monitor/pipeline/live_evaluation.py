@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import anyio
 
 from monitor.model.case import Case
-from monitor.model.outcome import Cost, EvaluationResult, RateScope, Score, Unscored, UnscoredReason
+from monitor.model.outcome import Cost, EvaluationResult, Outcome, RateScope, Score, Unscored, UnscoredReason
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.fair_queue import LATE, FairQueue, QueueClient
 from monitor.pipeline.introspection import request_notes
@@ -91,7 +91,8 @@ class LiveEvaluation:
         self._clock = runtime.clock
         self._tracer = runtime.tracer
         self._missed = missed
-        self._local = [one for one in scorer.evaluators if one.evaluator.cost == "local"]
+        local = (one for one in scorer.evaluators if one.evaluator.cost == "local")
+        self._local = sorted(local, key=lambda one: bool(one.evaluator.rescores))  # after those that they rescore
         self._judged = [one for one in scorer.evaluators if one.evaluator.cost == "judge"]
         for one in scorer.evaluators:
             version = scorer.versions[one.evaluator.name]
@@ -126,7 +127,9 @@ class LiveEvaluation:
             how = self._draw(one, case, scores_of(results))
             if how is not None:
                 self._counting.selected(case.app, one.evaluator.name)
-                known = await outcome(one.evaluator.name) if outcome is not None else None
+                known = LocalOutcome(found) if (found := _rescored(one, results)) is not None else None
+                if known is None and outcome is not None:
+                    known = await outcome(one.evaluator.name)
                 result = await self._scorer.local(one, case, how, known)
                 results.append(self._finish(one, how, case, result))
         return results
@@ -222,3 +225,8 @@ class LiveEvaluation:
         if (note := request_notes.current()) is not None:
             note.finished(result)
         return result
+
+
+def _rescored(one: ConfiguredEvaluator, results: Sequence[EvaluationResult]) -> Outcome | None:
+    """Return the outcome that `one` rescores, where it is there."""
+    return next((other.outcome for other in results if other.evaluator == one.evaluator.rescores), None)

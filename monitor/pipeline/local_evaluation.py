@@ -76,7 +76,7 @@ class LocalReader:
     """Reads requests and evaluates them locally, as configured. Stateless; can be sent to another process.
 
     `evaluators` are all configured ones: the local ones among them are run, those with a sampler of cases alone only
-    on the cases that it chooses under `salt`. All others wait until they are asked for.
+    on the cases that it chooses under `salt`. All others, and those that rescore, wait until they are asked for.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class LocalReader:
         return LocalCase(_masked(outcomes, redacted), seen, redacted.case, redacted.found)
 
     def _chooses(self, one: ConfiguredEvaluator, case: Case) -> bool:
-        if not isinstance(one.sampler, FixedSampler):
+        if not isinstance(one.sampler, FixedSampler) or one.evaluator.rescores:
             return False
         return consistent_sampling.chosen(case.request_id, self._salt, one.sampler.probability(case))
 

@@ -14,12 +14,14 @@ from monitor.model.case import Case, Traffic
 from monitor.model.outcome import EvaluationResult, Score, result_id
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.introspection import request_notes
+from monitor.pipeline.learned import LearnedOrder, Learning
 from monitor.pipeline.local_evaluation import skip_reason
 from monitor.pipeline.scoring import Scorer, scores_of
 from monitor.pipeline.traffic import Quota
 from monitor.stages import PastResult, Runtime, SamplingDecision
 from monitor.stages.replica_share import ReplicaShare
 from monitor.statistics import consistent_sampling
+from monitor.statistics.defect_model import inputs
 from monitor.statistics.limits import TokenBucket
 from monitor.storage.spool.memory import FirstDraws, RecentIds
 from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
@@ -106,6 +108,7 @@ class CaseSampler:
         salt: key of the hash that draws: the same for all evaluators, so that what is judged at 1 % is among what is
             judged at 10 %, and in all replicas.
         quotas: of judgements, by app; `"*"` is for each app that is not named.
+        learned: the order that the results of its teacher teach; None: there is none.
         raises: whether the probability of a case may be raised for what is known of it at that time: then all draws are
             kept, for a case that comes again may find more known.
     """
@@ -120,13 +123,17 @@ class CaseSampler:
         salt: str,
         quotas: Mapping[str, Quota] | None = None,
         raises: bool = False,
+        learned: LearnedOrder | None = None,
     ) -> None:
         self._raises = raises
+        self._learned = learned
         self._versions = versions
         self._draws = draws
         self._runtime = runtime
         self._salt = salt
         self._samplings = {one.evaluator.name: one.sampler.open(one.evaluator, runtime) for one in evaluators}
+        if learned is not None and isinstance(teacher := self._samplings.get(learned.teacher), Learning):
+            learned.share(teacher)
         self._series: dict[tuple[str, str], _SamplerSeries] = {}
         self._taught = RecentIds(_TAUGHT)
         self._quotas = Quotas(quotas or {}, runtime.clock, runtime.share)
@@ -152,6 +159,9 @@ class CaseSampler:
         name, missing = configured.evaluator.name, skip_reason(configured.evaluator, case)
         note = request_notes.current()
         decision, room = self._drawn(name, case, local, applies=missing is None, at_least=at_least)
+        order = self._order_of(name)
+        if order is not None and decision is not None and not decision.inputs:
+            decision = replace(decision, inputs=inputs(local, order.measured_by) or ())
         chosen = decision is not None and consistent_sampling.chosen(case.request_id, self._salt, decision.probability)
         if note is not None:
             if note.draw is None:
@@ -202,12 +212,17 @@ class CaseSampler:
 
     def learn(self, decision: SamplingDecision, case: Case, result: EvaluationResult) -> None:
         """Learn from the result of a sampled case. Only scores of production traffic count."""
-        sampling = self._samplings[result.evaluator]
-        if not sampling.adaptive:
+        sampling, order = self._samplings[result.evaluator], self._order_of(result.evaluator)
+        if not sampling.adaptive and order is None:
             return
         counts = isinstance(result.outcome, Score) and case.traffic is Traffic.PRODUCTION
         counts = counts and decision.scope is None
         teaches = counts and self._teaches(result.id)
+        if order is not None and teaches and decision.inputs:
+            emphasis = decision.target / decision.probability
+            order.verdict(case.app, decision.inputs, emphasis, decision.shift, defect=result.defect)
+        if not sampling.adaptive:
+            return
         sampling.learn(case, decision, defect=result.defect if teaches else None, dollars=result.cost.dollars)
         if counts:
             series = self._of(case.app, result.evaluator)
@@ -216,14 +231,24 @@ class CaseSampler:
 
     def learn_past(self, past: PastResult) -> None:
         """Learn once from a result of another process, for the same version of the same evaluator."""
-        sampling = self._samplings.get(past.evaluator)
-        if sampling is None or not sampling.adaptive or past.version != self._versions[past.evaluator]:
+        sampling, order = self._samplings.get(past.evaluator), self._order_of(past.evaluator)
+        if sampling is None or past.version != self._versions[past.evaluator]:
+            return
+        if not sampling.adaptive and order is None:
             return
         if past.defect is None or not self._teaches(past.result):
+            return
+        if order is not None:
+            order.verdict(past.app, past.inputs, past.emphasis, past.shift, defect=past.defect)
+        if not sampling.adaptive:
             return
         sampling.learn_past(past)
         if past.inputs:
             self._of(past.app, past.evaluator).replayed.inc()
+
+    def _order_of(self, evaluator: str) -> LearnedOrder | None:
+        """Return the order that this evaluator teaches; None if it teaches none."""
+        return self._learned if self._learned is not None and self._learned.teacher == evaluator else None
 
     def _teaches(self, result: str) -> bool:
         return self._taught.first(result.encode())

@@ -43,9 +43,11 @@ from monitor.model.outcome import (
 )
 from monitor.model.service_version import ServiceVersion
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator, defects_by
+from monitor.pipeline.learned import LearnedOrder, teacher_of
 from monitor.pipeline.local_evaluation import LocalOutcome, described, evaluate_local, on_scale, skip_reason
 from monitor.pipeline.traffic import rate_scope
 from monitor.stages import Evaluator, Judge, Runtime, SamplingDecision
+from monitor.statistics.defect_model import INPUTS_VERSION
 from monitor.telemetry.events import Event
 from monitor.telemetry.tracing import Work
 
@@ -75,6 +77,7 @@ class Scorer:
         topic: returns the topic of a case's question, the attribute `topic` of results where the case has none; None:
             there are no topics.
         scope: the scope of every result; by default the case decides.
+        learned: makes the scores of evaluators that rescore; by default one that has learned nothing.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Scorer:
         late_after: float = math.inf,
         topic: Callable[[Case], str] | None = None,
         scope: RateScope | None = None,
+        learned: LearnedOrder | None = None,
     ) -> None:
         for one in evaluators:
             if one.evaluator.cost == "judge" and one.judge not in judges:
@@ -100,6 +104,7 @@ class Scorer:
         self._slices = tuple(slices)
         self._topic = topic
         self._scope = scope
+        self._learned = learned or LearnedOrder()
         nothing = Case(request_id="")
         self._left: tuple[Case, tuple[Case, str, str, str]] = nothing, (nothing, "", "", "")
 
@@ -177,7 +182,7 @@ class Scorer:
         evaluator, now = one.evaluator, self._runtime.clock.now() if now is None else now
         version = self.versions[evaluator.name]
         scored = outcome if isinstance(outcome, Score) else None
-        scope = how.scope or self._scope or rate_scope(case, now, self.late_after)
+        scope = how.scope or self._scope or _own_scope(one) or rate_scope(case, now, self.late_after)
         leaving, prompt, index, service = self._leaving(case)
         generation = ServiceVersion(
             evaluator=version, judge=spending.model, prompt=prompt, index=index, service=service
@@ -195,7 +200,9 @@ class Scorer:
             evaluated_at=now,
             scope=scope,
             service_version=generation,
-            selection=Selection(how.probability, how.target, how.inputs, how.shift),
+            selection=Selection(
+                how.probability, how.target, how.inputs, how.shift, INPUTS_VERSION if how.inputs else 0
+            ),
         )
 
     def _leaving(self, case: Case) -> tuple[Case, str, str, str]:
@@ -236,13 +243,21 @@ class Scorer:
     async def local(
         self, one: ConfiguredEvaluator, case: Case, how: SamplingDecision, known: LocalOutcome | None
     ) -> EvaluationResult:
-        """Return the result of one local evaluator, which is run in a thread if its outcome is not `known`."""
+        """Return the result of one local evaluator, which is run in a thread if its outcome is not `known`.
+
+        For one that rescores, what is known is the outcome of the evaluator that it rescores.
+        """
         found = known
         if found is None:
             found = await anyio.to_thread.run_sync(evaluate_local, one.evaluator, case, self._runtime.clock)
         if found.fault:
             self._failed(one.evaluator, found.fault)
-        return self.result(one, case, found.outcome, how, Cost(seconds=found.seconds))
+        outcome, seconds = found.outcome, found.seconds
+        if one.evaluator.rescores:
+            began = self._runtime.clock.monotonic()
+            outcome = self._learned.rescored(case.app, outcome, one)
+            seconds += self._runtime.clock.monotonic() - began
+        return self.result(one, case, outcome, how, Cost(seconds=seconds))
 
     async def _judged(
         self, one: ConfiguredEvaluator, case: Case, how: SamplingDecision, judge: MeteredJudge, began: float
@@ -304,7 +319,7 @@ def versions(evaluators: Sequence[ConfiguredEvaluator], models: Mapping[str, str
     """Return the version of each evaluator in this process; `models` are those of the judges, by the judge's name.
 
     With options of its own an evaluator is another instrument; a judged one also with another model, or asked together
-    with others.
+    with others; one that learns also with another version of the evaluator that teaches it.
     """
     return {one.evaluator.name: _version(one, evaluators, models) for one in evaluators}
 
@@ -315,11 +330,19 @@ def _version(one: ConfiguredEvaluator, evaluators: Sequence[ConfiguredEvaluator]
     marks = [] if options == "{}" else [options]
     if model is not None:
         marks.append(model)
+    if one.evaluator.rescores:
+        teacher = teacher_of(one, evaluators)
+        marks.append(str(INPUTS_VERSION))
+        marks += [_version(other, evaluators, models) for other in evaluators if other.evaluator.name == teacher]
     if model is not None and one.group:
         marks += sorted(other.evaluator.name for other in evaluators if other.group == one.group)
     if not marks:
         return one.evaluator.version
     return f"{one.evaluator.version}+{hashlib.blake2b(chr(10).join(marks).encode(), digest_size=4).hexdigest()}"
+
+
+def _own_scope(one: ConfiguredEvaluator) -> RateScope | None:
+    return RateScope.RANKING if one.ranks else None
 
 
 def checked(evaluator: Evaluator, outcome: Outcome) -> Outcome:

@@ -16,10 +16,10 @@ from monitor.stages import Evaluator, PastResult, Runtime, Sampling, SamplingDec
 from monitor.stages.kept_state import StateValue
 from monitor.statistics.defect_model import INPUTS, DefectModel, are_inputs, inputs
 from monitor.statistics.sampling_gain import DAYS, Watch
+from monitor.statistics.verdict_learning import Learners, first_slopes
 from monitor.telemetry.events import Event
 
 _APPS = 200
-_SLOPE = 1.2  # the middle of the values fitted on twelve labelled sets, from -0.1 to 3.1
 _PAUSE = DAYS * 86400.0
 _LOOK_EVERY = 50  # verdicts
 
@@ -66,9 +66,7 @@ class _Boosting:
         self._evaluator = evaluator.name
         self._runtime = runtime
         self._budget = SamplingBudget(options, evaluator.name, runtime)
-        expected = _SLOPE if evaluator.measures == "grounding" else 0.0
-        slope = expected if options.slope is None else options.slope
-        self._slopes = (slope, *(0.0 for _ in INPUTS[1:]))
+        self.learners = Learners(first_slopes(grounding=evaluator.measures == "grounding", slope=options.slope))
         self._shifts = [(*name.partition("=")[::2], math.log(odds)) for name, odds in options.odds.items()]
         self._apps: OrderedDict[str, _App] = OrderedDict()
         self._changed = False  # since the state was kept
@@ -84,7 +82,7 @@ class _Boosting:
         app, shift = self._of(case.app), self._shift(case)
         if app.paused_until > self._runtime.clock.monotonic():
             return self._budget.draw(None, seen, shift=shift, part=part)
-        risk = app.learner.probability(seen, shift)
+        risk = self.learners.of(case.app).probability(seen, shift)
         return self._budget.draw(risk, seen, shift=shift, part=part)
 
     def learn(self, case: Case, decision: SamplingDecision, *, defect: bool | None, dollars: float) -> None:
@@ -92,9 +90,9 @@ class _Boosting:
         if defect is None or not decision.inputs:
             return
         weight = decision.target / decision.probability
-        app = self._teach(case.app, decision.inputs, weight, decision.shift, defect=defect)
+        learner = self._teach(case.app, decision.inputs, weight, decision.shift, defect=defect)
         if decision.risk is not None:
-            self._watch(case.app, app, min(weight, 2.0), defect=defect)
+            self._watch(case.app, learner.labels, min(weight, 2.0), defect=defect)
 
     def learn_past(self, past: PastResult) -> None:
         self._budget.paid(past.dollars)
@@ -121,18 +119,18 @@ class _Boosting:
                             app.paused_until = now + min(paused, _PAUSE) - away if paused > away else 0.0
                             app.watch.restore(days, now, away)
 
-    def _teach(self, name: str, seen: tuple[float, ...], weight: float, shift: float, *, defect: bool) -> _App:
-        app = self._of(name)
-        app.learner.learn(seen, weight, shift, defect=defect)
+    def _teach(self, name: str, seen: tuple[float, ...], weight: float, shift: float, *, defect: bool) -> DefectModel:
+        learner = self.learners.to_teach(name)
+        learner.learn(seen, weight, shift, defect=defect)
         if self._options.export_model:
-            self._show(name, app.learner)
-        return app
+            self._show(name, learner)
+        return learner
 
-    def _watch(self, name: str, app: _App, weight: float, *, defect: bool) -> None:
-        now = self._runtime.clock.monotonic()
+    def _watch(self, name: str, verdicts: int, weight: float, *, defect: bool) -> None:
+        app, now = self._of(name), self._runtime.clock.monotonic()
         self._changed = True
         app.watch.add(weight, now, defect=defect)
-        if app.learner.labels % _LOOK_EVERY:
+        if verdicts % _LOOK_EVERY:
             return
         found = app.watch.loses(now)
         if found is not None:
@@ -145,7 +143,7 @@ class _Boosting:
     def _of(self, name: str) -> _App:
         app = self._apps.get(name)
         if app is None:
-            app = self._apps[name] = _App(self._slopes)
+            app = self._apps[name] = _App()
             if len(self._apps) > _APPS:
                 self._apps.popitem(last=False)
         self._apps.move_to_end(name)
@@ -162,9 +160,8 @@ class _Boosting:
 
 
 class _App:
-    """The state of one app."""
+    """What is watched of one app."""
 
-    def __init__(self, slopes: tuple[float, ...]) -> None:
-        self.learner = DefectModel(slopes)
+    def __init__(self) -> None:
         self.watch = Watch()
         self.paused_until = 0.0

@@ -135,6 +135,10 @@ class HistorySink(Sink, HistoryOptions):
         """Search by any of the fields of `Search`, worst or newest first."""
         return await self._read(self._reader.search, Search(**wanted))
 
+    async def scores_by(self, requests: Collection[str], evaluator: str) -> dict[str, float]:
+        """Return the newest score of an evaluator by request, of those that have one."""
+        return await self._read(self._reader.scores_by, requests, evaluator)
+
     async def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
         """Return all results of one trace (id in hex), oldest first."""
         return await self._read(self._reader.by_trace, trace_id)

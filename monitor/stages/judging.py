@@ -119,8 +119,13 @@ class Evaluator(Component, ABC):
     quotes: ClassVar[bool] = False
     """Whether its judge quotes the response, so that its results can have `claims_not_found`."""
 
+    rescores: ClassVar[str] = ""
+    """The local evaluator, which must be configured too, from whose scores the monitor makes those of this one, by what
+    verdicts have taught it. `evaluate` gives the same outcome as that evaluator."""
+
     default_defect: ClassVar[DefectRule]
-    """The rule that decides what is a defect, unless the configuration sets another."""
+    """The rule that decides what is a defect, unless the configuration sets another. `DefectRule("never")`: it only
+    ranks answers, and nothing else can be set."""
 
     definition: ClassVar[str] = ""
     """The source of its definition: a link or a reference."""

@@ -39,6 +39,9 @@ _COUNTS: Final = frozenset({"marked_absent_n", "n_sentences", "novel_words"})
 INPUTS: Final = tuple(_SCALES)
 """The inputs by name. The first, 1 - the score of the local evaluator, is the one trusted from the start."""
 
+INPUTS_VERSION: Final = 1
+"""Raise it whenever the same answer could have other inputs: what was learned from earlier ones is worth nothing."""
+
 _FARTHEST = 3.0
 _DIGITS = 4  # as in results, so that a process that learns from a result learns the same
 
@@ -132,6 +135,11 @@ class DefectModel:
         """
         seen = (1.0, *inputs)
         return _dot(self.weights, [_clipped(_dot(one.coefficients, seen)) for one in self.filters])
+
+    def shares(self, inputs: Sequence[float]) -> dict[str, float]:
+        """Return by the names of the `inputs` what each adds to the log odds of a defect, against an average case."""
+        means = self.coefficients[1:]
+        return {name: mean * one for name, mean, one in zip(INPUTS, means, inputs, strict=True)}
 
     def score(self, inputs: Sequence[float]) -> float:
         """Return the probability that a case with these `inputs` is no defect: 0 (worst) to 1."""

@@ -192,8 +192,8 @@ class Series:
     )
     selected = counter(
         "ragmonitor_evaluations_selected",
-        "Evaluations started. Selected = scored + late + user_disliked + non_production + unscored + skipped +"
-        " pending.",
+        "Evaluations started. Selected = scored + ranking + late + user_disliked + non_production + unscored + skipped"
+        " + pending.",
         ("app", "evaluator"),
     )
     evaluations_pending = gauge(
@@ -343,6 +343,11 @@ class Series:
     feedback_buffer = gauge(
         "ragmonitor_feedback_buffer_bytes",
         "Size of the answers that were not selected and are kept in case their users dislike them.",
+    )
+    ranking_evaluations = counter(
+        "ragmonitor_ranking_evaluations",
+        "Scores of evaluators that only put answers in order, such as learned_groundedness. They are part of no rate.",
+        ("app", "evaluator", "version"),
     )
     user_disliked_evaluations = counter(
         "ragmonitor_user_disliked_evaluations",

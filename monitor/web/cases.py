@@ -64,7 +64,7 @@ async def answers(context: PageContext, query: AnswersQuery) -> AnswersView:
         outcome=query.outcome,
         level=query.level,
         defect_rule=query.defect_rule,
-        answers=await anyio.to_thread.run_sync(_by_trace, rows[: query.limit]),  # may be megabytes
+        answers=await anyio.to_thread.run_sync(by_trace, rows[: query.limit]),  # may be megabytes
         more=len(rows) > query.limit,
         texts_kept=context.keeps_texts,
         empty_reason="" if rows else _empty_reason(context, query, now),
@@ -111,7 +111,7 @@ def _case(rows: Sequence[Mapping[str, Any]], context: PageContext, settings: UiS
     )
 
 
-def _by_trace(rows: Sequence[Mapping[str, Any]]) -> list[AnswerView]:
+def by_trace(rows: Sequence[Mapping[str, Any]]) -> list[AnswerView]:
     """Return answers in the order of the first result of each, leaving out later ones with the same texts."""
     together: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in rows:

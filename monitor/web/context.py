@@ -20,6 +20,7 @@ from monitor.model.service_version import VersionChange
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.introspection.evaluator_status import EvaluatorStatus
 from monitor.pipeline.introspection.explain import Explanation
+from monitor.pipeline.learned import LearnedOrder
 from monitor.sinks.history import HistorySink
 from monitor.stages import Runtime
 from monitor.statistics.slice_sums import Sliced
@@ -53,6 +54,7 @@ class PageContext:
         retention: how many seconds the history keeps results; `keeps_texts`: with question, context and answer.
         incidents: the incidents, and what people note on them.
         reports: diagnoses of rates, and lists of documents and of unanswered questions; they raise `MonitorError`.
+        learned: the learned order of answers; None where nothing learns.
         review: lets people label answers; None where that is switched off.
         trials: runs an evaluator on one case; None where trials are switched off.
     """
@@ -78,6 +80,7 @@ class PageContext:
     keeps_texts: bool
     incidents: IncidentKeeper
     reports: HistoryReports
+    learned: LearnedOrder | None = None
     review: ReviewParts | None = None
     trials: TrialQueue | None = None
 

@@ -100,6 +100,11 @@ def to_answers(**query: str) -> str:
     return f"answers?{urlencode(given, errors='replace')}" if given else "answers"
 
 
+def to_worst(**query: str) -> str:
+    """Return the address of the worst answers, relative to the root of the UI; empty values are left out."""
+    return f"worst?{urlencode({name: value for name, value in query.items() if value}, errors='replace')}"
+
+
 def to_list(name: str, asked: ListQuery, page: int = 1) -> str:
     """Return the address of a list with the same query; `name` is `documents`, `documents.csv` or `unanswered`."""
     given = {"app": asked.app, "since": asked.since_text}
@@ -143,6 +148,7 @@ def _environment() -> Environment:
         "link": link,
         "to_case": to_case,
         "to_answers": to_answers,
+        "to_worst": to_worst,
         "to_why": texts.to_why,
         "to_diagnosis": texts.to_diagnosis,
         "to_list": to_list,

@@ -22,10 +22,16 @@ from monitor.web.review.work import LabelRequest
 from monitor.web.trials import TrialView
 from monitor.web.views import AnswersView, CaseView, ErrorView
 from monitor.web.why import WhyView
+from monitor.web.worst import WorstView
 
 _PATHS: Final[Mapping[str, tuple[str, type[BaseModel], tuple[str, ...]]]] = {
     "overview": ("The state of everything: rates, alerts, evaluators, trace outcomes.", Overview, queries.OVERVIEW),
     "answers": ("Answers with their results, worst first.", AnswersView, queries.ANSWERS),
+    "worst": (
+        "The worst answers by app that no judge has seen, by the learned order where that leads.",
+        WorstView,
+        queries.WORST,
+    ),
     "cases/{trace_id}": ("One answer with everything that is known about it.", CaseView, ()),
     "why": ("Why a trace, or an evaluator, has the scores it has, or none.", WhyView, queries.WHY),
     "diagnosis": (

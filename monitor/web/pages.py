@@ -16,7 +16,7 @@ import anyio.to_thread
 from monitor.errors import MonitorError
 from monitor.quantities import human_duration
 from monitor.telemetry.site import WebResponse
-from monitor.web import cases, diagnosis, overview, queries, why
+from monitor.web import cases, diagnosis, overview, queries, why, worst
 from monitor.web.context import PageContext
 from monitor.web.counters import external_evaluators
 from monitor.web.documents import DocumentPages
@@ -62,6 +62,7 @@ class Pages:
         self._pages: Mapping[str, Callable[[str], _Response]] = {
             "/": self._overview,
             "/answers": self._answers,
+            "/worst": self._worst,
             "/alerts": self._alerts,
             "/incidents": self._incident_list,
             "/why": self._why,
@@ -75,6 +76,7 @@ class Pages:
             "/favicon.svg": self._icon,
             f"{_API}overview": self._overview_json,
             f"{_API}answers": self._answers_json,
+            f"{_API}worst": self._worst_json,
             f"{_API}alerts": self._alerts_json,
             f"{_API}incidents": self._incidents_json,
             f"{_API}why": self._why_json,
@@ -131,17 +133,18 @@ class Pages:
         app = queries.read(query, queries.OVERVIEW).get("app", "")
         since = view.at - queries.WINDOWS[view.window].seconds
         try:
-            worst = (await cases.answers(self._context, queries.AnswersQuery(app=app, since=since))).answers
+            shown = (await cases.answers(self._context, queries.AnswersQuery(app=app, since=since))).answers
         except MonitorError:  # rates do not depend on the history
-            worst = []
-        await self._audit.answers_shown("/", worst)
+            shown = []
+        await self._audit.answers_shown("/", shown)
         return await html_response(
             "overview",
             now=view.at,
             up="",
             view=view,
             app=app,
-            worst=worst,
+            worst=shown,
+            ranks=self._context.learned is not None,
             texts_kept=self._context.keeps_texts,
             by_rate=overview.by_rate,
         )
@@ -167,6 +170,7 @@ class Pages:
             up="",
             view=view,
             asked=asked,
+            ranks=self._context.learned is not None,
             apps=sorted(seen.union({asked.app} - {""})),
             evaluators=self._evaluators(),
             levels=self._levels(asked.evaluator),
@@ -196,6 +200,22 @@ class Pages:
             if evaluator in ("", one.evaluator.name):
                 found.update(dict.fromkeys(level.name for level in one.evaluator.scale.levels))
         return list(found)
+
+    async def _worst(self, query: str) -> WebResponse:
+        asked = self._worst_query(query)
+        view = await worst.worst(self._context, asked)
+        await self._audit.answers_shown("/worst", [one for app in view.apps for one in app.answers])
+        seen = {app for app, _ in self._context.windows.keys()}  # noqa: SIM118 - not a mapping
+        apps = sorted(seen.union({asked.app} - {""}))
+        return await html_response("worst", now=view.at, up="", view=view, asked=asked, apps=apps)
+
+    async def _worst_json(self, query: str) -> WebResponse:
+        view = await worst.worst(self._context, self._worst_query(query))
+        await self._audit.answers_shown(f"{_API}worst", [one for app in view.apps for one in app.answers])
+        return await json_response(view)
+
+    def _worst_query(self, query: str) -> queries.WorstQuery:
+        return queries.worst(queries.read(query, queries.WORST), self._context.runtime.clock.now())
 
     async def _case(self, trace_id: str, query: str) -> WebResponse:
         view = await self._case_view(trace_id, query)

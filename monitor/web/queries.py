@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 from monitor.jobs.documents import Order
 from monitor.quantities import parse_duration
 
+Judged = Literal["no", "any"]
 Outcome = Literal["defect", "passed", "score", "unscored", "skipped", "any"]
 
 LIMIT: Final = 200
@@ -65,6 +66,10 @@ PARAMETERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "result": ("The id of the result to label.", {"type": "string", "maxLength": _LONGEST_VALUE}),
     "last": ("The id of the result that was labelled last.", {"type": "string", "maxLength": _LONGEST_VALUE}),
     "show": ("Which labels.", {"type": "string", "enum": ["mine", "disagreements", "all"], "default": "mine"}),
+    "judged": (
+        "`no`: only answers that no judge has a score of.",
+        {"type": "string", "enum": list(get_args(Judged)), "default": "no"},
+    ),
     "search": ("A part of a document's address.", {"type": "string", "maxLength": _LONGEST_VALUE}),
     "page": ("The number of the page.", {"type": "integer", "minimum": 1, "default": 1}),
     "limit": (
@@ -88,6 +93,7 @@ ANSWERS: Final = ("app", "evaluator", "since", "until", "outcome", "level", "def
 
 DOCUMENTS: Final = ("app", "evaluator", "since", "order", "search", "page")
 UNANSWERED: Final = ("app", "since")
+WORST: Final = ("app", "since", "judged", "limit")
 
 
 class BadQueryError(Exception):
@@ -107,6 +113,16 @@ class AnswersQuery:
     level: str = ""
     defect_rule: str = ""
     limit: int = _FEW
+
+
+class WorstQuery(NamedTuple):
+    """The worst answers of an app, or of all if it is empty, since a wall-clock second."""
+
+    app: str
+    since: float
+    since_text: str
+    judged: Judged
+    limit: int
 
 
 class WhyQuery(NamedTuple):
@@ -200,6 +216,14 @@ def why(given: Mapping[str, str], now: float) -> WhyQuery:
     if since >= now:
         raise BadQueryError(f"since: {since_text!r} is not in the past")
     return WhyQuery(given.get("trace", ""), given.get("evaluator", ""), since, since_text, given.get("app", ""))
+
+
+def worst(given: Mapping[str, str], now: float) -> WorstQuery:
+    """Return which worst answers are asked for, at the wall-clock second `now`. Raises `BadQueryError`."""
+    since_text = given.get("since", "24h")
+    judged = cast("Judged", _one_of("judged", given.get("judged", "no"), get_args(Judged)))
+    limit = _limit(given.get("limit", str(_FEW)))
+    return WorstQuery(given.get("app", ""), _time("since", since_text, now), since_text, judged, limit)
 
 
 def diagnosis(given: Mapping[str, str], now: float, rules: Collection[str]) -> DiagnosisQuery:

@@ -84,9 +84,10 @@ class ResultView(ApiModel):
     versions: dict[str, str]
     """Further versions behind the result: of the model of the `judge`, and of the service's own `prompt`, `index` and
     `service`, as far as traces state them."""
-    scope: Literal["live", "late", "non_production", "backfill", "user_disliked"]
+    scope: Literal["live", "late", "non_production", "backfill", "user_disliked", "ranking"]
     """Only `live` counts in rates. `late`: evaluated too long after the answer; `non_production`: not production
-    traffic; `backfill`: evaluated by a backfill; `user_disliked`: evaluated because of a thumbs-down."""
+    traffic; `backfill`: evaluated by a backfill; `user_disliked`: evaluated because of a thumbs-down; `ranking`:
+    the score only puts answers in order."""
 
 
 class MessageView(ApiModel):

@@ -26,6 +26,8 @@ pytestmark = pytest.mark.anyio
 OWN = Path(registry.__file__).parent / "evaluators" / "rubrics" / "relevance.md"
 OPTIONS: dict[str, dict[str, Any]] = {"rubric": {"file": str(OWN), "replaces": True}}
 ALL = registry.types("evaluators")
+RANKING = ("learned_groundedness",)
+"""Evaluators that only put answers in order."""
 REPLIES = ["Yes", "No", "no.", "PASS", "FAIL", "4", "0.7", "text", ""]  # of models that have a form of their own
 REPLIES += ["Feedback: most of it is there. [RESULT] 4", '{"REASONING": ["It is there."], "SCORE": "PASS"}']
 REPLIES += ['[[{"label": "consistent", "score": 0.8}, {"label": "hallucinated", "score": 0.2}]]']
@@ -121,10 +123,13 @@ def test_it_declares_what_it_is(type_name):
 
 @pytest.mark.parametrize("type_name", ALL)
 def test_its_default_defect_is_at_the_bad_end_of_its_scale(type_name):
-    """The best score is never a defect, the worst always is: an alert cannot be inverted."""
+    """The best score is never a defect, the worst always is: an alert cannot be inverted. One that ranks has none."""
     evaluator = made(type_name)
     scale, defect = evaluator.scale, evaluator.default_defect
     assert isinstance(defect, DefectRule)
+    assert (defect.kind == "never") == (type_name in RANKING)
+    if type_name in RANKING:
+        return
     worst, best = scale.lowest, scale.highest
     if scale.better == "lower":
         worst, best = best, worst
@@ -187,7 +192,7 @@ async def test_a_response_without_content_is_decided_by_rule(type_name, response
         rubric = getattr(evaluator, "rubric", None)
         declared = rubric.trivial_score if rubric is not None else None
         harmless = evaluator.scale.better == "lower" and found.value == declared == evaluator.scale.lowest
-        assert harmless or evaluator.default_defect.matches(found)
+        assert harmless or type_name in RANKING or evaluator.default_defect.matches(found)
 
 
 @pytest.mark.parametrize("type_name", [name for name in ALL if name not in NEED_A_RESPONSE])

@@ -162,6 +162,7 @@ def assert_balanced(samples: dict[str, list[tuple[dict[str, str], float]]]) -> f
         by(name, "app", "evaluator")
         for name in (
             "ragmonitor_evaluations_total",
+            "ragmonitor_ranking_evaluations_total",
             "ragmonitor_late_evaluations_total",
             "ragmonitor_user_disliked_evaluations_total",
             "ragmonitor_non_production_evaluations_total",

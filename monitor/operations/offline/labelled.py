@@ -78,8 +78,13 @@ def sample(cases: Sequence[LabelledCase], limit: int | None) -> Sequence[Labelle
     """Choose at most `limit` cases by a hash of their ids, since files are often sorted; keep their order."""
     if limit is None or limit >= len(cases):
         return cases
-    lowest = sorted(range(len(cases)), key=lambda at: _hash(cases[at].case.request_id))[:limit]
+    lowest = sorted(range(len(cases)), key=lambda at: hashed(cases[at].case.request_id))[:limit]
     return [cases[at] for at in sorted(lowest)]
+
+
+def in_first_half(group: str) -> bool:
+    """Return whether a group is in the first of two halves, by a hash: the same every time."""
+    return hashed(f"half of {group}")[0] % 2 == 0
 
 
 def _label(row: Row) -> tuple[bool, str]:
@@ -107,5 +112,6 @@ def _can_be_scored(reading: Reading) -> bool:
     )
 
 
-def _hash(text: str) -> bytes:
+def hashed(text: str) -> bytes:
+    """Return a hash of a text, to put things in an order that has nothing to do with them."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -22,7 +22,7 @@ from monitor.storage.request_log import Recorder
 _OWN_WORDS: Final = (ReadingStatus.INCOMPLETE, ReadingStatus.CONTENT_MISSING)
 """Why a request could not be judged is ours to say; of one that failed it is a text of the service."""
 
-_SCORED: Final = {RateScope.LIVE.value: "score", RateScope.LATE.value: "late"}
+_SCORED: Final = {RateScope.LIVE.value: "score", RateScope.RANKING.value: "score", RateScope.LATE.value: "late"}
 
 
 class RequestNote:

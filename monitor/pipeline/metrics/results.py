@@ -209,7 +209,8 @@ class ResultMetrics:
         level may be defects; then `shown` says in words which are. `prepared`: its series begin with each app.
         `alert_rules` are the defect rules that alerts bring themselves.
         """
-        histogram = _scores(self._metrics, evaluator)
+        ranks = defect is not None and defect.kind == "never"
+        histogram = _scores(self._metrics, evaluator) if not ranks else None
         self._known[evaluator.name] = _Declared(evaluator, defect, version, prepared, histogram, alert_rules)
         self._metrics.evaluator_info.labels(evaluator.name).info(
             {
@@ -254,19 +255,29 @@ class ResultMetrics:
             series.contradictions[result.defect].inc()
         if not isinstance(outcome, Skipped) and outcome.claims_not_found and series.claims_not_found is not None:
             series.claims_not_found.inc(outcome.claims_not_found)
-        if result.scope is RateScope.NON_PRODUCTION:
+        if self._counted_apart(result):
+            return result
+        if isinstance(outcome, Score):
+            return self._count_live(result, outcome, series)
+        if isinstance(outcome, Skipped):
+            self._skipped(result, series, outcome.reason).inc()
+        else:
+            self._unscored(result, series, outcome.reason).inc()
+        return result
+
+    def _counted_apart(self, result: EvaluationResult) -> bool:
+        """Count a result whose scope is not that of live rates; return whether it was one."""
+        if result.scope is RateScope.RANKING and isinstance(result.outcome, Score):
+            self._ranked(result).inc()
+        elif result.scope is RateScope.NON_PRODUCTION:
             self._aside_of(result).add(result)
         elif result.scope is RateScope.USER_DISLIKED:
             self._count_disliked(result)
         elif result.scope is RateScope.LATE:
             self._late_of(result).add(result)
-        elif isinstance(outcome, Score):
-            return self._count_live(result, outcome, series)
-        elif isinstance(outcome, Skipped):
-            self._skipped(result, series, outcome.reason).inc()
         else:
-            self._unscored(result, series, outcome.reason).inc()
-        return result
+            return False
+        return True
 
     def _skipped(self, result: EvaluationResult, series: _EvaluatorSeries, reason: SkippedReason) -> Counter:
         if reason not in series.skipped:
@@ -298,6 +309,10 @@ class ResultMetrics:
             self._generations.saw(app, result.evaluator, result.service_version, result.evaluated_at)
         series.largest.add(result.weight)
         return result
+
+    def _ranked(self, result: EvaluationResult) -> Counter:
+        key = (self._metrics.app(result.case.app), result.evaluator, self._known[result.evaluator].version)
+        return self._metrics.ranking_evaluations.labels(*key)
 
     def _count_disliked(self, result: EvaluationResult) -> None:
         app = self._metrics.app(result.case.app)
@@ -336,14 +351,18 @@ class ResultMetrics:
 
     def _create(self, app: str, name: str) -> _EvaluatorSeries:
         metrics, (evaluator, defect, version, _, scores, alert_rules) = self._metrics, self._known[name]
-        self._sessions.prepare(app, name, version, tuple(rule.name for rule in alert_rules))
-        if evaluator.cost != "none":  # users are compared with own evaluators
+        ranks = defect is not None and defect.kind == "never"
+        if ranks:
+            metrics.ranking_evaluations.labels(app, name, version)
+        else:
+            self._sessions.prepare(app, name, version, tuple(rule.name for rule in alert_rules))
+        if evaluator.cost != "none" and not ranks:  # users are compared with own evaluators
             for judge, user in product(("defect", "passed"), ("down", "up")):
                 metrics.feedback_agreement.labels(app, name, judge, user)
         largest = _LargestWeight(self._clock)
         metrics.weight_max.labels(app, name).set_function(largest.value)
         cells = {}
-        for level in evaluator.scale.levels:
+        for level in () if ranks else evaluator.scale.levels:
             for is_defect in _possible(evaluator.scale, defect, level.start):
                 labels = (app, name, version, level.name, str(is_defect).lower())
                 cells[level.name, is_defect] = _Cell(

@@ -72,6 +72,11 @@ _BODY = (
     "CASE WHEN length(body) > 20000 AND json_valid(CAST(body AS TEXT))"
     " THEN json_remove(CAST(body AS TEXT), '$.retrieved_context', '$.request.history') ELSE body END"
 )
+_UNJUDGED = (
+    "NOT EXISTS (SELECT 1 FROM results AS judged WHERE judged.trace_id = results.trace_id AND judged.evaluator = ?"
+    " AND judged.outcome = 'score')"
+)
+
 _BY_TRACE = (
     "SELECT CASE WHEN length(body) <= 20000 OR NOT json_valid(CAST(body AS TEXT)) OR id = ("
     "SELECT id FROM results WHERE trace_id = ?1 AND json_valid(CAST(body AS TEXT))"
@@ -88,7 +93,8 @@ class Search:
 
     `bands` are, by evaluator, the scores from the first end up to and without the second: with it, only scores within.
     `order` is `worst`, defects first and then from the bad end of each scale, or `newest`; `scales` are the bad and the
-    good end by evaluator, without which scores of an evaluator are in no order.
+    good end by evaluator, without which scores of an evaluator are in no order. With `unjudged_by`, only results of
+    answers that this evaluator has no score of.
     """
 
     apps: tuple[str, ...] = ()
@@ -99,6 +105,7 @@ class Search:
     order: Literal["worst", "newest"] = "worst"
     scales: Mapping[str, Ends] = field(default_factory=dict)
     bands: Mapping[str, Ends] | None = None
+    unjudged_by: str = ""
     limit: int = 100
 
     def sql(self) -> tuple[str, list[Any]]:
@@ -120,6 +127,9 @@ class Search:
         if self.bands is not None:
             where.append(f"({' OR '.join(['evaluator = ? AND score >= ? AND score < ?'] * len(self.bands)) or '0'})")
             values += [one for name, ends in self.bands.items() for one in (name, *ends)]
+        if self.unjudged_by:
+            where.append(_UNJUDGED)
+            values.append(self.unjudged_by)
         order, more = self._order()
         chosen = f"SELECT id FROM results WHERE {' AND '.join(where)} ORDER BY {order} LIMIT ?"  # noqa: S608 - as below
         sql = f"SELECT {_BODY} FROM results WHERE id IN ({chosen}) ORDER BY {order}"  # noqa: S608 - constants of this file
@@ -274,6 +284,18 @@ class HistoryReader:
         parts = [wanted[start : start + _AT_ONCE] for start in range(0, len(wanted), _AT_ONCE)]
         sql = "SELECT id FROM results WHERE outcome <> 'unscored' AND id IN ({})"
         return {id_ for part in parts for (id_,) in self._file.query(sql.format(marks(part)), part)}
+
+    def scores_by(self, requests: Collection[str], evaluator: str) -> dict[str, float]:
+        """Return the newest score of an evaluator by request, of those `requests` that have one."""
+        wanted = list(requests)
+        parts = [wanted[start : start + _AT_ONCE] for start in range(0, len(wanted), _AT_ONCE)]
+        sql = "SELECT trace_id, score FROM results WHERE evaluator = ? AND outcome = 'score' AND trace_id IN ({})"
+        found = (
+            row
+            for part in parts
+            for row in self._file.query(f"{sql.format(marks(part))} ORDER BY at", [evaluator, *part])
+        )
+        return {request: float(score) for request, score in found if isinstance(score, int | float)}
 
     def numbers(self, evaluator: str, since: float, app: str | None = None) -> dict[str, int]:
         """Count the results of an evaluator that are `defect`, `passed`, `unscored` and `skipped` since that second."""

@@ -19,10 +19,12 @@ changes its meaning raises it.
 | `contradicts` | true where a judge's explanation says the opposite of the score; else left out |
 | `evidence` | [{`claim`, `verdict`, `start`, `end`, `note`}]: passages of the response, by character |
 | `weight` | how many requests this one represents |
-| `sampling` | {`probability`, `target`, `inputs`, `shift`}: how its evaluator sampled it; null without sampling |
+| `sampling` | {`probability`, `target`, `inputs`, `shift`, `inputs_version`}: how its evaluator sampled it; null
+  without sampling |
 | `judge` | {`model`, `dollars`, `input_tokens`, `output_tokens`, `seconds`, `attempts`, `cached`} |
 | `scope` | `live`; `late`: scored too long after the answer; `non_production`: other traffic than production;
-  `user_disliked`: scored because of a thumbs-down; `backfill`: scored later on request. Only `live` counts in rates |
+  `user_disliked`: scored because of a thumbs-down; `backfill`: scored later on request; `ranking`: the score only puts
+  answers in order. Only `live` counts in rates |
 | `origin` | with `backfill` only, where the case came from: `kafka`, `spool`, `file` or `missed` |
 | `score_source` | `own`, or how an external score came: `gen_ai_events`, `openinference`, `feedback` |
 | `traffic` | `production`, `experiment`, `synthetic` or `internal` |
@@ -59,6 +61,7 @@ from monitor.model.outcome import (
 from monitor.model.service_version import ServiceVersion
 from monitor.model.severe import SecondJudgement, SevereOutcome
 from monitor.stages import PastResult
+from monitor.statistics.defect_model import INPUTS_VERSION
 
 SCHEMA: Final = 1
 """The version of the rows."""
@@ -229,10 +232,12 @@ def past_result(row: Mapping[str, Any]) -> PastResult | None:
             return None
         drawn = row["sampling"] or {"probability": 1.0, "target": 1.0, "inputs": ()}
         counts = row["outcome"] == "score" and row["traffic"] == Traffic.PRODUCTION
-        asked_for = row.get("scope") in (RateScope.BACKFILL, RateScope.USER_DISLIKED)
+        asked_for = row.get("scope") in (RateScope.BACKFILL, RateScope.USER_DISLIKED, RateScope.RANKING)
         counts = counts and not asked_for  # cases that people chose are no random sample
         defect = row["defect"] if counts else None
         inputs = tuple(float(one) for one in drawn["inputs"])
+        if drawn.get("inputs_version") != INPUTS_VERSION:
+            inputs = ()
         numbers = (*inputs, float(drawn.get("shift", 0.0)), drawn["target"] / drawn["probability"])
         dollars = float(row["judge"]["dollars"])
         named = [row[key] for key in ("id", "app", "evaluator", "version")]

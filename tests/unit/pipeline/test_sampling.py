@@ -89,7 +89,7 @@ async def test_a_case_without_what_the_evaluator_needs_takes_no_part_of_the_budg
 async def labels_after(bench, *cases):
     for one in cases:
         await bench.run(one)
-    return bench.sampling()._apps["shop"].learner.labels
+    return bench.sampling().learners.of("shop").labels
 
 
 async def test_verdicts_teach_and_failures_do_not():

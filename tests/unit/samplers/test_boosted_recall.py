@@ -49,7 +49,7 @@ class Process(SamplingBench):
             self.evaluation.on_past_result(one, delivered=delivered)
 
     def belief(self) -> tuple[list[float], list[list[list[float]]], int]:
-        learner = self.sampling()._of("shop").learner
+        learner = self.sampling().learners.of("shop")
         return learner.coefficients, [one.covariance for one in learner.filters], learner.labels
 
 

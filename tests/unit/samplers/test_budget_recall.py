@@ -45,7 +45,7 @@ def lived(sampling, runs: int = 120) -> list[PastResult]:
 
 
 def belief(sampling) -> tuple[list[float], list[list[list[float]]], int]:
-    learner = sampling._of("shop").learner
+    learner = sampling.learners.of("shop")
     return learner.coefficients, [one.covariance for one in learner.filters], learner.labels
 
 
