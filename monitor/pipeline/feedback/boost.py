@@ -13,7 +13,7 @@ from monitor.errors import MonitorError
 from monitor.extraction import slices as facts
 from monitor.model.case import RESPONSE_ID, Case, Request, Traffic, changed
 from monitor.model.external import ExternalScore, ScoreSource, is_vote
-from monitor.model.outcome import EvaluationResult, Score
+from monitor.model.outcome import EvaluationResult, RateScope, Score
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.storage.spool.memory import RecentIds, RecentPairs
 from monitor.telemetry.metrics import Metrics
@@ -74,6 +74,7 @@ class Agreement:
             result.score_source is ScoreSource.OWN
             and isinstance(result.outcome, Score)
             and case.traffic is Traffic.PRODUCTION
+            and result.scope is not RateScope.RANKING
         ):
             self.evaluated(case.request_id, case.app, result.evaluator, defect=result.defect)
 

@@ -28,6 +28,7 @@ from monitor.model.outcome import (
 )
 from monitor.model.service_version import ServiceVersion
 from monitor.model.severe import SecondJudgement, SevereOutcome
+from monitor.statistics.defect_model import INPUTS_VERSION
 from monitor.storage.history.erasing import blanked
 from monitor.storage.history.rows import SCHEMA, as_json, dump, from_json, load, past_result
 from tests.support.paths import DOCS
@@ -36,7 +37,7 @@ from tests.support.results import judged
 DOCUMENT = DOCS / "results.schema.json"
 VALIDATOR = Draft202012Validator(json.loads(DOCUMENT.read_text()))
 INPUTS = (0.5, -1.0, 0.25, 0.0, 1.5, 0.0, -0.75)
-CHOSEN = Selection(0.1, 0.05, INPUTS, 0.5)
+CHOSEN = Selection(0.1, 0.05, INPUTS, 0.5, INPUTS_VERSION)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -114,6 +115,20 @@ def test_a_row_teaches_what_the_sampler_learned() -> None:
     assert (told.result, told.app, told.evaluator, told.version) == (result.id, "shop", "groundedness", "v1")
     assert (told.inputs, told.shift, told.defect, told.dollars) == (INPUTS, 0.5, True, 0.002)
     assert told.emphasis == 0.05 / 0.1
+
+
+def test_inputs_by_other_definitions_teach_nothing() -> None:
+    for version in (0, INPUTS_VERSION + 1):
+        result = judged(1, value=1.0, selection=replace(CHOSEN, inputs_version=version))
+        told = past_result(load(dump(as_json(result, texts=False))))
+        assert told is not None
+        assert (told.inputs, told.defect) == ((), True)
+
+
+def test_a_score_that_only_ranks_teaches_nothing() -> None:
+    told = past_result(load(dump(as_json(judged(1, value=1.0, selection=CHOSEN, scope=RateScope.RANKING)))))
+    assert told is not None
+    assert told.defect is None
 
 
 @pytest.mark.parametrize(
