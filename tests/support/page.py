@@ -35,6 +35,7 @@ from monitor.model.service_version import VersionChange
 from monitor.operations.diagnosis import Diagnostics
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.introspection.evaluator_status import EvaluatorStatus, State
+from monitor.pipeline.learned import order_for
 from monitor.samplers.uniform import Uniform
 from monitor.sinks.history import HistorySink
 from monitor.sinks.prometheus import PrometheusSink
@@ -164,6 +165,7 @@ class Site:
             policies=self.policies,
             ruled=self.ruled,
             configured=[assigned(name) for name in self.evaluators],
+            learned=order_for([assigned(name) for name in self.evaluators]),
             idle=self.idle,
             versions=dict.fromkeys(self.evaluators, "1"),
             models={"groundedness": "openai/gpt-4o-mini"},

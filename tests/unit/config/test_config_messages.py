@@ -35,6 +35,25 @@ ROWS: dict[str, tuple[str, str]] = {
         "evaluators: [{type: groundednes}]",
         "evaluators[0]: there is no 'groundednes' in evaluators (did you mean 'groundedness'?); there are: chunk_",
     ),
+    "nothing to learn from": (
+        "evaluators: [{type: learned_groundedness}]",
+        "evaluators[0]: learned_groundedness starts from 'overlap_groundedness', which is not configured; add",
+    ),
+    "no such teacher": (
+        ("evaluators: [{type: overlap_groundedness}, {type: learned_groundedness, learns_from: relevance},"
+        " {type: groundedness, optional: true}, {type: relevance, optional: true}]"),
+        ("evaluators[1].learns_from: 'relevance' is not a configured evaluator that asks a judge about grounding; these"
+        " are: groundedness"),
+    ),
+    "a defect of an order": (
+        "evaluators: [{type: overlap_groundedness}, {type: learned_groundedness, defect: {below: 0.5}}]",
+        "evaluators[1].defect: learned_groundedness only ranks answers, and no score of it is a defect; remove it",
+    ),
+    "an alert on an order": (
+        ("evaluators: [{type: overlap_groundedness}, {type: learned_groundedness}]\n"
+        "alerts: [{evaluator: learned_groundedness, warning: 5%}]"),
+        "alerts[0]: learned_groundedness only ranks answers: there is no rate to alert on",
+    ),
     "rate above all": (
         "alerts: [{evaluator: groundedness, warning: 150%}]",
         "alerts[0].warning: 1.5 is not a rate: a number from 0 to 1, or a percentage from 0% to 100% (given: '150%')",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,35 @@ async def test_a_file_name_cannot_break_the_plot(tmp_path: Path) -> None:
     drawn = draw_plot(found)
     assert "\x1b" not in drawn
     assert "a\N{REPLACEMENT CHARACTER}&lt;b&gt;" in drawn
+
+
+async def test_one_that_learns_is_taught_by_half_of_the_groups_and_measured_with_all_on_the_other(
+    tmp_path: Path,
+) -> None:
+    """The labels contradict the overlap: what repeats its source is bad. Groups stay whole; the split never changes."""
+    repeats, adds = "The library opens at nine. It closes at six. It opens at nine.", "It opens, says Bob."
+    rows = [
+        {
+            "request": {"query": "When?"},
+            "retrieved_context": [{"content": "The library opens at nine. It closes at six on weekdays."}],
+            "response": repeats if bad else adds,
+            "label": int(bad),
+            "group": f"g{number // 4}",
+        }
+        for number in range(160)
+        for bad in [number % 2 == 0]
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    config = Config()
+    names = ["overlap_groundedness", "learned_groundedness"]
+    found, again = [await benchmark_file(config, choose_evaluators(config, names), path) for _ in range(2)]
+    blend, learned = found.evaluators
+    assert found.trained is not None
+    assert 40 <= found.trained <= 120
+    assert found.trained % 4 == 0
+    assert blend.quality.answers == learned.quality.answers == 160 - found.trained
+    assert (blend.quality.auroc, learned.quality.auroc) == (0.0, 1.0)
+    assert again.trained == found.trained
+    alone = await benchmark_file(config, choose_evaluators(config, names[:1]), path)
+    assert (alone.trained, alone.evaluators[0].quality.answers) == (None, 160)

@@ -20,6 +20,7 @@ from tests.support.page import Site, answer
 pytestmark = pytest.mark.anyio
 ID = f"{1:032x}"
 PAGES = ["/", "/?window=1h", "/answers", "/answers?outcome=any&since=7d", "/alerts", f"/case/{ID}"]
+PAGES += ["/worst", "/worst?app=shop&judged=any"]
 PAGES += ["/incidents", "/incidents/20231114-0000000a"]
 PAGES += ["/why", f"/why?trace={ID}", "/why?evaluator=groundedness&since=1h"]
 VOID = {"meta", "link", "br", "input", "circle", "line", "polygon", "polyline"}
@@ -213,6 +214,8 @@ async def test_any_other_path_is_not_the_pages(tmp_path, path):
         (f"/api/v1/cases/{ID}", "/cases/{trace_id}"),
         (f"/api/v1/cases/{HOSTILE}", "/cases/{trace_id}"),
         ("/api/v1/alerts", "/alerts"),
+        ("/api/v1/worst?judged=any", "/worst"),
+        ("/api/v1/worst?judged=all", "/worst"),
         ("/api/v1/answers?limit=no", "/answers"),
         ("/api/v1/cases/none", "/cases/{trace_id}"),
     ],
