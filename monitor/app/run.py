@@ -36,6 +36,7 @@ from monitor.jobs.diagnosis import alert_request
 from monitor.jobs.diagnosis.words import alert_line
 from monitor.jobs.incidents import IncidentKeeper
 from monitor.jobs.incidents.investigation import Investigation
+from monitor.jobs.label_lessons import LabelLessons
 from monitor.jobs.reports import HistoryReports
 from monitor.jobs.review import ReviewQueue
 from monitor.jobs.review.reviewers import Reviewers
@@ -45,6 +46,7 @@ from monitor.judge.client import LOADING
 from monitor.model.external import USER_FEEDBACK, ScoreSource
 from monitor.operations.diagnosis import Diagnostics
 from monitor.pipeline.assembly.traces import Assembly
+from monitor.pipeline.learned import LearnedOrder
 from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules
@@ -110,6 +112,7 @@ async def run(
             beside.start_soon(MemoryWatch(plan.limit, runtime).run)
             beside.start_soon(calibration.watch, config.storage.path, parts.versions, runtime, gauges)
             beside.start_soon(queue.run)
+            beside.start_soon(_teach_labels, config, parts, made.learned)
             beside.start_soon(canary.run)
             beside.start_soon(incidents.run)
             beside.start_soon(DigestSender(config, runtime).run)
@@ -154,6 +157,12 @@ async def _replayed_results(
         await replay()
         return None
     return replay
+
+
+async def _teach_labels(config: Config, parts: Parts, learned: LearnedOrder | None) -> None:
+    """Teach the learned order what people say, until cancelled, where there is one and it has a teacher."""
+    if learned is not None and learned.teacher:
+        await LabelLessons(learned, config.storage.path, parts.versions[learned.teacher]).run()
 
 
 def _pipeline(config: Config, parts: Parts, made: ScoringParts, assembly: Assembly) -> Pipeline:
