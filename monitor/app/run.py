@@ -112,7 +112,7 @@ async def run(
             beside.start_soon(MemoryWatch(plan.limit, runtime).run)
             beside.start_soon(calibration.watch, config.storage.path, parts.versions, runtime, gauges)
             beside.start_soon(queue.run)
-            beside.start_soon(_teach_labels, config, parts, made.learned)
+            beside.start_soon(_learn, config, parts, made.learned, replay)
             beside.start_soon(canary.run)
             beside.start_soon(incidents.run)
             beside.start_soon(DigestSender(config, runtime).run)
@@ -121,8 +121,6 @@ async def run(
             beside.start_soon(made.backfill.run, backfill_context(config, parts, made, topics))
             if made.severe is not None:
                 beside.start_soon(made.severe.run)
-            if replay is not None:
-                beside.start_soon(replay)
             if trials is not None:
                 beside.start_soon(trials.run)
             await pipeline.run(stop, parts.arrived)
@@ -159,10 +157,19 @@ async def _replayed_results(
     return replay
 
 
-async def _teach_labels(config: Config, parts: Parts, learned: LearnedOrder | None) -> None:
-    """Teach the learned order what people say, until cancelled, where there is one and it has a teacher."""
-    if learned is not None and learned.teacher:
-        await LabelLessons(learned, config.storage.path, parts.versions[learned.teacher]).run()
+async def _learn(
+    config: Config,
+    parts: Parts,
+    learned: LearnedOrder | None,
+    replay: Callable[[], Coroutine[Any, Any, None]] | None,
+) -> None:
+    """Learn from other replicas, if they tell, and from what people say, where something learns; until cancelled."""
+    async with anyio.create_task_group() as tasks:
+        if replay is not None:
+            tasks.start_soon(replay)
+        if learned is not None and learned.teacher:
+            version = parts.versions[learned.teacher]
+            tasks.start_soon(LabelLessons(learned, config.storage.path, version).run)
 
 
 def _pipeline(config: Config, parts: Parts, made: ScoringParts, assembly: Assembly) -> Pipeline:
