@@ -53,7 +53,7 @@ async def test_a_signed_in_reviewer_sees_the_queues_and_others_only_a_form(tmp_p
     for path in ("/review", FIRST, "/review/labels", "/review/label?result=abc"):
         shown = await stranger.open(path)
         assert "Your token" in shown
-        assert "Question" not in shown.replace("Question 1", "Question")
+        assert "Question" not in shown
     ana = await person(site)
     for words in ("shop · groundedness", "Signed in as ana", "0 labels measure the judge", "waiting"):
         assert words in ana.text
