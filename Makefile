@@ -5,12 +5,14 @@ BIN := .venv/bin
 # What every process of the tests would compile again costs a quarter of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all check audit sbom faults lock bench kafka dashboards clean
+.PHONY: help demo test test-all test-pythons test-lowest check audit sbom faults lock bench kafka dashboards clean
 
 help:
 	@echo "make demo        start the monitor on recorded traffic and watch it raise an alert"
 	@echo "make test        run the tests that need nothing but Python: about four minutes on two cores"
 	@echo "make test-all    run all tests, with Kafka, Prometheus, a browser and others; installs what is missing"
+	@echo "make test-pythons  make test on Python 3.11, 3.12 and 3.13, as far as they are here"
+	@echo "make test-lowest   make test with the lowest dependencies that pyproject.toml allows"
 	@echo "make check       format, lint, types, import order"
 	@echo "make audit       look up the locked dependencies in the database of known vulnerabilities"
 	@echo "make sbom        write dist/rag-monitor.cdx.json, the bill of materials (CycloneDX)"
@@ -28,6 +30,12 @@ test: .venv/.ready-tests
 
 test-all: .venv/.ready-tests
 	@tests/all.sh
+
+test-pythons: .venv/.ready-tests
+	@tests/pythons.sh 3.11 3.12 3.13
+
+test-lowest: .venv/.ready-tests
+	@tests/pythons.sh lowest
 
 check: .venv/.ready-tests
 	$(BIN)/ruff format --check .
@@ -82,4 +90,4 @@ lock: .venv/.ready-tests
 	$(UV_LOCK) tests/backends/mlflow.in -o tests/backends/mlflow.txt
 
 clean:
-	rm -rf .venv .venv-audit .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* .mypy_cache .ruff_cache .hypothesis
