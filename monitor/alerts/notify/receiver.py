@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -138,14 +139,16 @@ class HttpNotifier(Notifier):
 
         from monitor.transport.http.pinned import pinned  # noqa: PLC0415
 
-        headers = {"User-Agent": f"rag-monitor/{__version__}"}
+        headers = {"User-Agent": f"rag-monitor/{__version__}", "Content-Type": "application/json"}
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token.get_secret_value()}"
 
         async def post(body: object) -> None:
+            # Names from traces may hold half a surrogate pair, which is no UTF-8.
+            content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
             try:
                 with anyio.fail_after(self.timeout):
-                    async with client.stream("POST", url, json=body) as answer:
+                    async with client.stream("POST", url, content=content) as answer:
                         status = answer.status_code
             except TimeoutError:
                 raise NotDelivered(f"no response within {self.timeout:g} s") from None

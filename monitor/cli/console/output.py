@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
@@ -63,8 +64,12 @@ def report(message: str) -> None:
 
 
 def echo_json(value: Any) -> None:
-    """Print a JSON object, indented; a named tuple becomes an array."""
-    typer.echo(orjson.dumps(value, default=list, option=orjson.OPT_INDENT_2).decode())
+    """Print a JSON object, indented; a named tuple becomes an array, half a surrogate pair a question mark."""
+    try:
+        written = orjson.dumps(value, default=list, option=orjson.OPT_INDENT_2)
+    except orjson.JSONEncodeError:  # a name from a trace that is no UTF-8
+        written = json.dumps(value, default=list, ensure_ascii=False, indent=2).encode("utf-8", "replace")
+    typer.echo(written.decode())
 
 
 def unread_line(number: int) -> str:

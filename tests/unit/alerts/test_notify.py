@@ -9,7 +9,16 @@ from typing import Any
 import anyio
 import pytest
 
-from monitor.alerts.notify import Alertmanager, Inbox, Log, Notifier, Webhook, read_notifier, read_notifiers
+from monitor.alerts.notify import (
+    Alertmanager,
+    Inbox,
+    Log,
+    Notifier,
+    ScheduledMessage,
+    Webhook,
+    read_notifier,
+    read_notifiers,
+)
 from monitor.clock import SystemClock
 from monitor.errors import ConfigError
 from tests.support.alerts import answer, counted, receiver, running, state
@@ -254,3 +263,12 @@ def test_an_address_that_is_one_is_taken(url: str) -> None:
 
 def test_a_token_is_not_shown() -> None:
     assert "s3cret" not in repr(made({"type": "webhook", "url": "http://a", "token": "s3cret"}))
+
+
+async def test_a_message_with_half_a_surrogate_pair_is_delivered_all_the_same() -> None:
+    async with receiver() as there:
+        webhook = made({"type": "webhook", "url": f"{there.address}/hook"})
+        await webhook.deliver(ScheduledMessage("Answers", ["A \u00e9."], {"documents": ["kb/\ud800"]}))
+    ((_, headers, body),) = there.posts
+    assert (body["digest"], body["text"]) == ({"documents": ["kb/?"]}, "A \u00e9.")
+    assert {name.lower(): value for name, value in headers.items()}["content-type"] == "application/json"

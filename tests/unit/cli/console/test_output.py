@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import html
+import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from monitor.cli.console.output import align, clean, fit, in_markdown, without_empty, wrap
+from monitor.cli.console.output import align, clean, echo_json, fit, in_markdown, without_empty, wrap
 
 CELLS = st.text("abc%", min_size=1, max_size=12)
 
@@ -62,3 +64,8 @@ def test_a_text_in_markdown_is_one_paragraph_of_just_this_text(text: str):
     said = html.unescape(shown).removeprefix("<p>").removesuffix("</p>\n")
     assert said.replace("\u200b", "").split() == clean(text).replace("\u200b", "").split()
     assert not any(call in said for call in ("@a", "#1", "://", "www."))
+
+
+def test_half_a_surrogate_pair_is_printed_as_a_question_mark(capsys: pytest.CaptureFixture[str]):
+    echo_json([{"document": "kb/\ud800 \u00e9", "pair": (1, None)}])
+    assert json.loads(capsys.readouterr().out) == [{"document": "kb/? \u00e9", "pair": [1, None]}]
