@@ -223,7 +223,8 @@ def _factor(one: FoundFactor, examples: Sequence[ExampleAnswer], questions: Mapp
 
 
 def _named(factor: Factor) -> FactorNameView:
-    return FactorNameView(kind=factor.kind, name=factor.name, value=factor.value, text=in_words(factor))
+    name, value = whole(factor.name), whole(factor.value)
+    return FactorNameView(kind=factor.kind, name=name, value=value, text=whole(in_words(factor)))
 
 
 def _onset(one: Onset | None) -> OnsetView | None:

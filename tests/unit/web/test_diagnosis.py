@@ -185,3 +185,28 @@ async def test_alerts_show_their_line_and_link_to_the_diagnosis(tmp_path: Path) 
         assert "Since 14:05 UTC." in html
         assert "<script" not in html
         assert 'href="diagnosis?app=shop&amp;evaluator=overlap_groundedness&amp;since=' in html
+
+
+async def test_a_name_that_is_no_utf_8_breaks_neither_page_nor_json_and_examples_have_their_questions(
+    tmp_path: Path,
+) -> None:
+    given = [
+        replace(
+            one,
+            case=replace(
+                one.case,
+                attributes={**one.case.attributes, "tenant": f"{one.case.attributes['tenant']}\ud800"},
+                request=replace(one.case.request, query=f"\ud800 <b> {one.case.request.query}"),
+            ),
+        )
+        for one in results(in_acme, now=NOW)
+    ]
+    made = await site(tmp_path, given)
+    found = await made.get(f"/api/v1/diagnosis?{ABOUT}")
+    assert found.status == 200
+    (factor,) = json.loads(found.body)["factors"]
+    assert factor["factor"]["value"] == "acme\ufffd"
+    assert len(factor["examples"]) == 3
+    assert all("\ufffd <b> How long is the warranty" in one["question"] for one in factor["examples"])
+    html = (await made.get(f"/diagnosis?{ABOUT}")).body.decode()
+    assert "&lt;b&gt; How long is the warranty" in html
