@@ -57,8 +57,8 @@ class Observed:
 
     `oldest_pending` gives the wall-clock second at which the oldest unfinished trace arrived, 0 for none. `pauses`
     gives each evaluator that asks a judge, and why that judge is paused; empty where it is not. The others give the
-    labels and values of `ragmonitor_workers_replaced_total`, `ragmonitor_database_failing` and
-    `ragmonitor_database_unwritten_records_total`.
+    labels and values of `ragmonitor_workers_replaced_total`, `ragmonitor_database_failing`,
+    `ragmonitor_database_unwritten_records_total` and `ragmonitor_judge_as_good_probability`.
     """
 
     clock: Clock
@@ -67,6 +67,7 @@ class Observed:
     replaced_workers: Callable[[], Iterable[Sample]] = tuple
     failing_databases: Callable[[], Iterable[Sample]] = tuple
     unwritten_records: Callable[[], Iterable[Sample]] = tuple
+    judges_as_good: Callable[[], Iterable[Sample]] = tuple
 
 
 class Condition(ABC):

@@ -156,6 +156,7 @@ async def open_parts(config: Config, clock: Clock, plan: MemoryPlan, stack: Asyn
             replaced_workers=partial(samples, metrics.workers_replaced),
             failing_databases=partial(samples, metrics.database_failing),
             unwritten_records=partial(samples, metrics.database_unwritten),
+            judges_as_good=partial(samples, metrics.judge_as_good),
         )
     )
     history = HistorySink.in_folder(config.storage.path, config.storage)

@@ -257,6 +257,42 @@ def _part(own: Estimate, other: Estimate, weight: float, other_weight: float) ->
     return ShareInterval(value, min(1 / (1 + upper_ratio), value), max(1 / (1 + lower_ratio), value), 0.0)
 
 
+class LabelCounts(NamedTuple):
+    """Labelled answers by what the judge and people say: how many defects it found and missed, and the good answers."""
+
+    found: int
+    missed: int
+    alarmed: int
+    passed: int
+
+
+def chance_if_as_good(before: LabelCounts, lately: LabelCounts) -> float:
+    """Return the chance of labels as bad as `lately`, or worse, if the judge were as good as `before`. 0 to 1.
+
+    The less likely of two exact one-sided tests (Fisher), doubled for being two: it finds as many of the defects, and
+    calls as many good answers good. The counts are those of answers drawn from all traffic alike. How many defects
+    there are does not matter.
+    """
+    sensitivity = _fewer((before.found, before.missed), (lately.found, lately.missed))
+    specificity = _fewer((before.passed, before.alarmed), (lately.passed, lately.alarmed))
+    return min(2 * min(sensitivity, specificity), 1.0)
+
+
+def _fewer(before: tuple[int, int], lately: tuple[int, int]) -> float:
+    """Return the chance of so few hits or fewer lately, given all hits and all misses; of (hits, misses) each."""
+    hits, number, late = before[0] + lately[0], sum(before) + sum(lately), sum(lately)
+
+    def chance(found: int) -> float:
+        ways = _log_choose(hits, found) + _log_choose(number - hits, late - found)
+        return math.exp(ways - _log_choose(number, late))
+
+    return min(math.fsum(chance(one) for one in range(max(0, late - (number - hits)), lately[0] + 1)), 1.0)
+
+
+def _log_choose(number: int, chosen: int) -> float:
+    return math.lgamma(number + 1) - math.lgamma(chosen + 1) - math.lgamma(number - chosen + 1)
+
+
 # -- agreement
 
 

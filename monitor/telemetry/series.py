@@ -526,6 +526,13 @@ class Series:
         ("evaluator", "version", "verdict"),
     )
 
+    judge_as_good = gauge(
+        "ragmonitor_judge_as_good_probability",
+        "How likely labels as bad as those of the last seven days are if the judge is as good as before: 0 to 1."
+        " 1 while there are too few labels. No series without labels that measure the judge.",
+        ("evaluator", "version"),
+    )
+
     # Backfill. It is part of no rate and no alert. For each app, evaluator and source, at every scrape:
     # asked = evaluations + pending.
     backfill_requested = counter(

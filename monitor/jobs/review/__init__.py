@@ -20,7 +20,14 @@ import anyio.to_thread
 from monitor.errors import InvalidData, MonitorError
 from monitor.jobs.calibration import CalibrationGauges, JudgeCalibration
 from monitor.jobs.review.case import JudgeSays, ReviewCase, review_case
-from monitor.jobs.review.effects import JudgeMeasure, by_result, calibration, labelled_results, measure
+from monitor.jobs.review.effects import (
+    JudgeMeasure,
+    by_result,
+    calibration,
+    chance_of_lately,
+    labelled_results,
+    measure,
+)
 from monitor.model.label import Label, LabelDraw, LabelVerdict, ReviewDraw, is_test
 from monitor.model.outcome import Scale
 from monitor.stages import Runtime
@@ -126,6 +133,7 @@ class ReviewQueue:
         self._gauges = gauges
         self._events = runtime.events
         self._failing = False
+        self._as_good = runtime.metrics.judge_as_good
         self._one = anyio.Lock()
         self._frames: dict[tuple[str, str, str], tuple[float, list[ReviewableResult]]] = {}
         self._shown: dict[str, tuple[str, float]] = {}
@@ -226,10 +234,13 @@ class ReviewQueue:
         """Show in the gauges what the labels of an evaluator say now."""
         version = self._versions[evaluator]
 
-        def look() -> JudgeCalibration:
-            return self._calibration(evaluator, by_result(self.labels.find(evaluator=evaluator, version=version)))
+        def look() -> tuple[JudgeCalibration, float]:
+            known = by_result(self.labels.find(evaluator=evaluator, version=version))
+            return self._calibration(evaluator, known), chance_of_lately(known, self._clock.now())
 
-        found = await anyio.to_thread.run_sync(look)
+        found, chance = await anyio.to_thread.run_sync(look)
+        if found.cells:
+            self._as_good.labels(evaluator, version).set(chance)
         if self._gauges is not None:
             self._gauges.show_reviewed([found])
 

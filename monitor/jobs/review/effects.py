@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -13,8 +14,22 @@ from monitor.jobs.calibration import AuditedResults, JudgeCalibration, LabelCell
 from monitor.model.label import Label, LabelVerdict
 from monitor.statistics.correction import LabelledResult, ShareInterval
 from monitor.statistics.rates import Sums
-from monitor.statistics.review import Kappa, agreement, sensitivity, shares, specificity, truth_of
+from monitor.statistics.review import (
+    Kappa,
+    LabelCounts,
+    agreement,
+    chance_if_as_good,
+    sensitivity,
+    shares,
+    specificity,
+    truth_of,
+)
 from monitor.storage.history.judged import ReviewableResult
+
+LATELY: Final = 7 * 86_400.0
+"""Seconds of answers whose labels are compared with all earlier ones."""
+LATELY_AT_LEAST: Final = 20
+"""Labels in each of both that a comparison needs."""
 
 _VERDICTS: Final = (True, False)
 
@@ -148,6 +163,39 @@ def measure(summed: JudgeCalibration, labels: ByResult) -> JudgeMeasure:
         with_people=agreement([(one.verdict, one.truth, one.weight) for one in alike]),
         of_people=agreement([pair for of_one in labels.values() for pair in _pairs(of_one)]),
     )
+
+
+def chance_of_lately(labels: ByResult, now: float) -> float:
+    """Return `chance_if_as_good` for answers of the last `LATELY` against those before; 1 while nothing can be said.
+
+    Of labels that were drawn more often than their share of the traffic, only so many count, chosen by a hash: what is
+    left is as if drawn from all traffic alike.
+    """
+    periods: defaultdict[bool, list[Sequence[Label]]] = defaultdict(list)
+    for of_one in labels.values():
+        if of_one[-1].draw.measures and truth_of(of_one) is not None:
+            answered = of_one[-1].answered_at or of_one[-1].at
+            periods[answered >= now - LATELY].append(of_one)
+    before, lately = (_counts(periods[late]) for late in (False, True))
+    return 1.0 if min(sum(before), sum(lately)) < LATELY_AT_LEAST else chance_if_as_good(before, lately)
+
+
+def _counts(labels: Sequence[Sequence[Label]]) -> LabelCounts:
+    heaviest: defaultdict[str, float] = defaultdict(float)
+    for of_one in labels:
+        heaviest[of_one[-1].app] = max(heaviest[of_one[-1].app], of_one[-1].design_weight)
+    counts: Counter[tuple[bool, bool]] = Counter()
+    for of_one in labels:
+        one = of_one[-1]
+        if _share_of_hash(one.result_id) <= one.design_weight / heaviest[one.app]:
+            counts[one.judged_defect, bool(truth_of(of_one))] += 1
+    return LabelCounts(*(counts[kind] for kind in ((True, True), (False, True), (True, False), (False, False))))
+
+
+def _share_of_hash(name: str) -> float:
+    """Return a number between 0 and 1, evenly spread over names."""
+    digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8, person=b"label-thin").digest()
+    return int.from_bytes(digest, "big") / 2**64
 
 
 def _pairs(labels: Sequence[Label]) -> list[tuple[bool, bool, float]]:

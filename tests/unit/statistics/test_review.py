@@ -12,8 +12,10 @@ from monitor.model.label import LabelVerdict
 from monitor.statistics.correction import LabelledResult
 from monitor.statistics.rates import Estimate, Sums
 from monitor.statistics.review import (
+    LabelCounts,
     VerdictShares,
     agreement,
+    chance_if_as_good,
     combine,
     corrected,
     outlook,
@@ -186,3 +188,45 @@ def test_few_answers_on_which_all_agree_prove_little():
     assert found is not None
     assert found.value == 1.0
     assert found.lower < 0.5
+
+
+# -- has a judge become worse?
+
+
+def test_a_judge_that_misses_far_more_than_before_is_surely_worse_and_one_that_does_not_is_not():
+    before = LabelCounts(found=80, missed=20, alarmed=20, passed=180)
+    assert chance_if_as_good(before, LabelCounts(8, 22, 10, 60)) < 1e-5
+    assert chance_if_as_good(before, LabelCounts(24, 6, 22, 48)) < 1e-3  # more false alarms
+    assert chance_if_as_good(before, LabelCounts(24, 6, 7, 63)) > 0.3
+    assert chance_if_as_good(before, LabelCounts(30, 0, 0, 70)) > 0.99
+    assert chance_if_as_good(LabelCounts(15, 0, 0, 50), LabelCounts(1, 14, 0, 50)) < 1e-5  # it never alarms
+
+
+def test_more_defects_do_not_make_a_judge_worse():
+    assert chance_if_as_good(LabelCounts(80, 20, 20, 180), LabelCounts(160, 40, 10, 90)) > 0.3
+
+
+def test_a_judge_that_stays_as_it_is_looks_worse_as_seldom_as_the_level_says():
+    """Exactly, over all that may be labelled of 12 defects and 14 good answers in two periods."""
+    sizes, found, alarmed = ((5, 7), (7, 7)), 0.7, 0.2
+    chances = [
+        [
+            (LabelCounts(hits, bad - hits, calls, good - calls), one * other)
+            for hits, one in enumerate(_binomial(bad, found))
+            for calls, other in enumerate(_binomial(good, alarmed))
+        ]
+        for bad, good in sizes
+    ]
+    for level in (0.05, 0.2):
+        wrong = sum(
+            one * other
+            for before, one in chances[0]
+            for lately, other in chances[1]
+            if chance_if_as_good(before, lately) <= level
+        )
+        assert wrong <= level
+
+
+@given(*[st.lists(st.integers(0, 40), min_size=4, max_size=4).map(lambda of: LabelCounts(*of))] * 2)
+def test_the_chance_is_a_chance_for_any_counts(before: LabelCounts, lately: LabelCounts):
+    assert 0 <= chance_if_as_good(before, lately) <= 1

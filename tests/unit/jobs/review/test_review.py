@@ -13,11 +13,13 @@ from monitor.clock import ManualClock
 from monitor.errors import InvalidData
 from monitor.jobs.calibration import CalibrationGauges
 from monitor.jobs.review import ReviewOrder, ReviewQueue
-from monitor.model.label import LabelDraw, LabelVerdict, is_test
+from monitor.jobs.review.effects import by_result, chance_of_lately
+from monitor.model.label import Label, LabelDraw, LabelVerdict, is_test
 from monitor.model.outcome import EvaluationResult, Level, RateScope, Scale, Score
 from monitor.privacy import erasure
 from monitor.sinks.history import HistorySink
 from monitor.storage.history import erasing as history
+from tests.support.labels import label
 from tests.support.results import judged
 from tests.support.runtime import runtime, total
 from tests.support.tools import until
@@ -370,3 +372,40 @@ async def test_without_labels_no_file_is_made(folder: Path):
             await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
     assert not (folder / "labels.db").exists()
+
+
+def test_labels_of_the_last_week_are_compared_with_all_before():
+    def labels(days: float, missed: int, number: int = 30) -> list[Label]:
+        return [
+            label(
+                int(days * 1000) + n,
+                answered_at=NOW - days * 86400.0,
+                verdict=DEFECT if n % 2 else GOOD,
+                judged_defect=bool(n % 2) and n // 2 >= missed,
+            )
+            for n in range(number)
+        ]
+
+    assert chance_of_lately(by_result([*labels(20, 1), *labels(1, 14)]), NOW) < 0.001
+    assert chance_of_lately(by_result([*labels(20, 1), *labels(1, 1)]), NOW) > 0.3
+    assert chance_of_lately(by_result([*labels(20, 14), *labels(1, 1)]), NOW) > 0.9
+    assert chance_of_lately(by_result([*labels(20, 1), *labels(1, 9, number=18)]), NOW) == 1.0  # too few
+
+
+def test_drawing_more_of_what_the_judge_calls_good_does_not_make_it_worse():
+    def labels(days: float, good_of_ten: int) -> list[Label]:
+        """100 labels of a judge that finds half of the defects; good verdicts stand for as many more as are missing."""
+        made = []
+        for n in range(100):
+            good = n % 10 < good_of_ten
+            one = label(
+                int(days * 1000) + n,
+                answered_at=NOW - days * 86400.0,
+                verdict=DEFECT if not good or n < 10 else GOOD,
+                judged_defect=not good,
+                probability=0.1 * good_of_ten / 5 if good else 0.1 * (10 - good_of_ten) / 5,
+            )
+            made.append(one)
+        return made
+
+    assert chance_of_lately(by_result([*labels(20, 5), *labels(1, 8)]), NOW) > 0.02
