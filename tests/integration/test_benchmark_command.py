@@ -48,7 +48,7 @@ def test_the_table_shows_quality_threshold_calibration_and_time():
 
 def test_many_evaluators_are_lines_of_tables_that_fit_and_missing_scores_are_listed_by_reason():
     every = (registry.component("evaluators", name, Evaluator) for name in registry.types("evaluators"))
-    local = [one.name for one in every if one.cost == "local"]
+    local = [one.name for one in every if one.cost == "local" and not one.rescores]  # one that learns takes half
     ended = command("benchmark", SAMPLE, "--evaluators", ",".join(local))
     assert ended.exit_code == 0, ended.output
     assert max(map(len, ended.stdout.splitlines())) <= 100
@@ -57,6 +57,20 @@ def test_many_evaluators_are_lines_of_tables_that_fit_and_missing_scores_are_lis
     assert len(table["AUROC"]) == len(table["configured rule"]) == len(local)
     listed = cells(ended.stdout.partition("answers without a score")[2])
     assert "f1_score" in listed["skipped: no_reference 29"]
+
+
+def test_one_that_learns_is_side_by_side_with_what_it_began_with_on_the_half_it_did_not_learn_from():
+    names = "overlap_groundedness,learned_groundedness"
+    ended = command("benchmark", SAMPLE, "--evaluators", names)
+    assert ended.exit_code == 0, ended.output
+    table = columns(ended.stdout)
+    assert table["evaluator"][:2] == names.split(",")
+    assert table["configured rule"] == ["below 0.45", "none, it only ranks"]
+    machine = measured(SAMPLE, "--evaluators", names)
+    assert 0 < machine["trained_on"] < 29
+    assert f"learned from {machine['trained_on']} of them, half of the groups" in ended.stdout
+    assert [one["scored"] for one in machine["evaluators"]] == [29 - machine["trained_on"]] * 2
+    assert measured(SAMPLE, "--evaluators", "overlap_groundedness")["trained_on"] is None
 
 
 def test_machines_get_the_same_numbers_twice():
