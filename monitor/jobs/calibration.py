@@ -20,7 +20,7 @@ from monitor.errors import InvalidData
 from monitor.stages import Runtime
 from monitor.storage.files import write_whole
 from monitor.telemetry.events import Event
-from monitor.telemetry.metrics import Metrics
+from monitor.telemetry.metrics import Metrics, samples
 
 FILE: Final = "calibration.json"
 """Its name in the folder of `storage`."""
@@ -113,19 +113,24 @@ def result_gauges(metrics: Metrics) -> tuple[Gauge, Gauge, Gauge]:
 
 
 def export(judges: Iterable[JudgeCalibration], metrics: Metrics) -> None:
-    """Replace what the gauges show by the labels of `judges`."""
+    """Replace what the gauges show by the labels of `judges`. What stays is never missing from a scrape meanwhile."""
     cells, kinds = label_gauges(metrics), result_gauges(metrics)
-    for gauge in (*cells, *kinds):
-        gauge.clear()
+    wanted: dict[Gauge, dict[tuple[str, ...], float]] = {gauge: {} for gauge in (*cells, *kinds)}
     for one in judges:
         for cell in one.cells:
             labels = (one.evaluator, one.version, _said(cell.verdict), _said(cell.truth))
             for gauge, value in zip(cells, (cell.labels, cell.weight, cell.weight_squares), strict=True):
-                gauge.labels(*labels).set(value)
+                wanted[gauge][labels] = value
         for drawn in one.audited:
             labels_of_all = (one.evaluator, one.version, _said(drawn.verdict))
             for gauge, value in zip(kinds, (drawn.results, drawn.weight, drawn.weight_squares), strict=True):
-                gauge.labels(*labels_of_all).set(value)
+                wanted[gauge][labels_of_all] = value
+    for gauge, values in wanted.items():
+        for names, value in values.items():
+            gauge.labels(*names).set(value)
+        for shown, _ in list(samples(gauge)):
+            if (gone := tuple(shown.values())) not in values:
+                gauge.remove(*gone)
 
 
 class CalibrationGauges:
