@@ -6,6 +6,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+unset PYTHONDONTWRITEBYTECODE  # what every process would compile again
+
 versions=()
 while (($#)) && [[ $1 != -- ]]; do versions+=("$1"); shift; done
 if (($#)); then shift; fi
@@ -19,7 +21,7 @@ interpreter() {
 failed=0
 for version in "${versions[@]}"; do
   environment=.venv-$version
-  install=(.venv/bin/uv pip install --quiet --compile-bytecode --python "$environment/bin/python")
+  install=(.venv/bin/uv pip install --quiet --python "$environment/bin/python")
   if [[ $version == lowest ]]; then
     python=.venv/bin/python
   elif ! python=$(interpreter "$version"); then
