@@ -251,13 +251,14 @@ _HEADER: Final = ("evaluator", "scored", "mean", "defects", "rate", "95 % interv
 
 
 def _line(one: EvaluatorSummary) -> list[str]:
+    rated = one.scored and one.rule.kind != "never"  # else it only ranks
     return [
         one.evaluator,
         str(one.scored),
         f"{one.mean_score:.3g}" if one.mean_score is not None else "-",
-        f"{one.defects} ({one.rule})" if one.scored else "-",
-        percent(one.defect_rate.rate),
-        f"{percent(one.defect_rate.lower)} to {percent(one.defect_rate.upper)}" if one.scored else "-",
+        f"{one.defects} ({one.rule})" if rated else "-",
+        percent(one.defect_rate.rate) if rated else "-",
+        f"{percent(one.defect_rate.lower)} to {percent(one.defect_rate.upper)}" if rated else "-",
         dollars(one.dollars),
         timing(one.median_seconds) if one.median_seconds is not None else "-",
     ]
