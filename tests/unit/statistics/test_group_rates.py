@@ -88,6 +88,7 @@ CASE = st.builds(
     unit=st.sampled_from("abcdefghij"),
     factors=st.lists(st.sampled_from([document(one) for one in "pqrst"]), max_size=3).map(tuple),
     weight=st.floats(1e-6, 1e9),
+    judged_at=st.none() | st.floats(0, 1e9),
 )
 
 
