@@ -121,9 +121,12 @@ def _evaluator(config: Config, one: ConfiguredEvaluator) -> str:
     share = "a sample of the" if rate is None else f"{rate:.3g} of the" if rate < 1 else "all"
     how = "locally" if evaluator.cost == "local" else f"by {config.judge_of(one).model}"
     how += f", in one call with the group {one.group}" if one.group else ""
+    defect = (
+        f"{one.defect.words} is a defect" if one.defect.kind != "never" else "it only ranks them: no rate is made of it"
+    )
     return (
         f"{evaluator.name} scores {share} kept cases {how}, from {scale.lowest:g} to {scale.highest:g} "
-        f"({scale.better} is better); {one.defect.words} is a defect."
+        f"({scale.better} is better); {defect}."
     )
 
 

@@ -146,8 +146,12 @@ def evaluators(context: PageContext) -> list[EvaluatorView]:
 
 
 def _pairs(context: PageContext, counters: CounterValues) -> set[Pair]:
-    """Return what has been scored or selected, and what an alert expects, of evaluators that are at work."""
-    active = {one.evaluator.name for one in context.configured if one.evaluator.name not in context.idle}
+    """Return what has been scored or selected, and what an alert expects, of evaluators that are at work.
+
+    Evaluators that only rank answers have no rate.
+    """
+    rated = (one for one in context.configured if one.defect.kind != "never")
+    active = {one.evaluator.name for one in rated if one.evaluator.name not in context.idle}
     active |= counters.external.keys()
     selected = {pair for pair, number in counters.selected.items() if number}
     expected = {(one.app, one.evaluator) for one in context.alerts() if one.app and one.evaluator}

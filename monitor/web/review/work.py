@@ -99,10 +99,15 @@ class ReviewWork:
         self._saving = anyio.Lock()
 
     async def overview(self, who: str, app: str = "") -> ReviewView:
-        """Return the queues of one app or all, those of judges first."""
-        judges = {one.evaluator.name for one in self._context.configured if one.evaluator.cost == "judge"}
+        """Return the queues of one app or all, those of judges first.
+
+        Local evaluators that look at no response have none: what they say of a request is a fact, not an opinion.
+        """
+        own = [one.evaluator for one in self._context.configured if one.defect.kind != "never"]
+        judges = {one.name for one in own if one.cost == "judge"}
+        worth_labels = judges | {one.name for one in own if "response" in one.needs}
         places = {place for place in self._context.windows.keys() if app in ("", place[0])}  # noqa: SIM118 - no mapping
-        known = [place for place in places if place[1] in self._context.versions]
+        known = [place for place in places if place[1] in self._context.versions and place[1] in worth_labels]
         known.sort(key=lambda place: (place[1] not in judges, *place))
         return ReviewView(
             at=self._now(),

@@ -174,6 +174,15 @@ async def test_an_evaluator_that_is_off_is_shown_as_off_and_has_no_rates(tmp_pat
     assert [one.evaluator for one in found.apps[0].rates] == ["overlap_groundedness"]
 
 
+async def test_an_evaluator_that_only_ranks_has_no_row_among_the_rates(tmp_path):
+    site = Site(tmp_path, evaluators=("overlap_groundedness", "learned_groundedness"))
+    site.judge(*PAIR, good=10, bad=0)
+    site.judge("shop", "learned_groundedness", good=10, bad=0)
+    found = await seen(site)
+    assert [one.evaluator for one in found.apps[0].rates] == ["overlap_groundedness"]
+    assert "learned_groundedness" in {one.name for one in found.evaluators}
+
+
 async def test_what_fires_stands_before_what_is_quiet(site):
     site.judge("calm", PAIR[1], good=500, bad=1)
     site.judge("zoo", PAIR[1], good=50, bad=50)

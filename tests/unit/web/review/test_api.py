@@ -112,6 +112,15 @@ async def test_of_many_queues_thirty_are_shown_and_one_app_can_be_asked_for(tmp_
     assert [one["app"] for one in view["queues"]] == ["app-39"]
 
 
+async def test_what_is_no_opinion_has_no_queue(tmp_path: Path) -> None:
+    names = ("groundedness", "overlap_groundedness", "retrieval_empty", "learned_groundedness")
+    site = await site_of(tmp_path, evaluators=names)
+    for name in names:
+        site.judge("shop", name, 1, 0)
+    view = json.loads((await site.get("/api/v1/review", PROGRAM)).body)
+    assert [one["evaluator"] for one in view["queues"]] == ["groundedness", "overlap_groundedness"]
+
+
 async def test_the_page_of_a_case_leads_to_its_labels_where_review_is_on(tmp_path: Path) -> None:
     site = await site_of(tmp_path)
     (number, *_) = measurable(1)
