@@ -42,10 +42,10 @@ def examples(
 
 
 def _lines(found: ExampleProposal, evaluator: str, output: Path) -> Iterator[str]:
-    yield f"{len(found.examples)} examples, from {found.candidates} labelled answers that may be shown to a judge."
-    yield f"{found.measuring} others measure it and were left alone."
+    yield f"Examples: {len(found.examples)}. Labelled answers that may be shown to a judge: {found.candidates}."
+    yield f"Left alone, because they measure it: {found.measuring}."
     if found.too_long:
-        yield f"{found.too_long} were too long, or their texts are no longer kept."
+        yield f"Too long, or their texts are no longer kept: {found.too_long}."
     yield ""
     for one in found.examples:
         judge = "the judge erred" if one.judge_erred else "the judge agreed"

@@ -90,11 +90,11 @@ def labels(
         elif write is not None and draw is not None and app is not None and evaluator is not None:
             cases = draw_cases(settings, app, evaluator, draw, SystemClock(), redact=redaction)
             _save(write, operation.export_tasks(form, cases))
-            report(f"{len(cases)} answers to label written to {write}")
+            report(f"answers to label: {len(cases)}, written to {write}")
         elif write is not None:
             text, number = operation.export_labels(settings, form, every, redact=redaction)
             _save(write, text)
-            report(f"{number} labels written to {write}")
+            report(f"labels: {number}, written to {write}")
         elif pull is not None:
             server = operation.open_server(settings, pull, name=name, queue=queue, project=project)
             _imported(operation.pull_labels(settings, server, recent, words), as_json=as_json)
@@ -126,17 +126,17 @@ def _imported(found: LabelImport, *, as_json: bool) -> None:
     if as_json:
         echo_json(asdict(found))
     else:
-        notes = [f"{found.read} labels read", f"{found.new} new", f"{found.changed} changed"]
-        notes.append(f"{found.unchanged} known already")
-        notes += [f"{found.unlabelled} without a label yet"] if found.unlabelled else []
-        notes += [f"{found.forgotten} of requests that were erased"] if found.forgotten else []
+        notes = [f"labels: {found.read}", f"new: {found.new}", f"changed: {found.changed}"]
+        notes.append(f"known already: {found.unchanged}")
+        notes += [f"without a label yet: {found.unlabelled}"] if found.unlabelled else []
+        notes += [f"of requests that were erased: {found.forgotten}"] if found.forgotten else []
         echo_lines(["; ".join(notes)])
     _problems(found.problems)
 
 
 def _sent(sent: SentLabels, server: str) -> None:
-    notes = [f"{sent.labels} labels sent to {server}"] if not sent.queued else [f"{sent.queued} answers queued"]
-    notes += [f"{sent.without_trace} have no trace there"] if sent.without_trace else []
+    notes = [f"sent to {server}: {sent.labels}"] if not sent.queued else [f"answers queued: {sent.queued}"]
+    notes += [f"without a trace there: {sent.without_trace}"] if sent.without_trace else []
     echo_lines(["; ".join(notes)])
     _problems(sent.problems)
 

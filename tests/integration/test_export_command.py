@@ -165,14 +165,14 @@ def test_labels_come_in_from_a_file_once_and_go_out_as_the_test_set_with_their_c
     assert "line 20: names no reviewer: set --reviewer\n... and 20 more" in ended.output
     ended = labels(monitor, "--import", path, "--reviewer", "ana")
     assert ended.exit_code == 1
-    assert "40 labels read; 39 new; 0 changed; 0 known already" in ended.output
+    assert "labels: 40; new: 39; changed: 0; known already: 0" in ended.output
     assert f"line 40: no result in the history for '{'0' * 32}'" in ended.output
-    assert "39 known already" in labels(monitor, "--import", path, "--reviewer", "ana").output
+    assert "known already: 39" in labels(monitor, "--import", path, "--reviewer", "ana").output
 
-    assert "39 labels written" in labels(monitor, "--export", backup, "--format", "csv").output
+    assert "labels: 39, written" in labels(monitor, "--export", backup, "--format", "csv").output
     assert backup.stat().st_mode & 0o777 == 0o600
     assert MAIL not in backup.read_text()
-    assert "0 new; 0 changed; 39 known already" in labels(monitor, "--import", backup).output
+    assert "new: 0; changed: 0; known already: 39" in labels(monitor, "--import", backup).output
 
     disagrees = {"id": rows[1]["id"], "human_label": "good" if rows[1]["defect"] else "defect", "reviewer": "bo"}
     write_rows(path, [disagrees])
@@ -195,7 +195,7 @@ def test_answers_drawn_for_a_tool_measure_the_judge_when_their_labels_come_back(
     path, place = tmp_path / "tasks.json", ("--app", "shop", "-e", EVALUATOR)
     (monitor.folder / "state" / "labels.db").unlink(missing_ok=True)
     drawing = ("--draw", "6", "--export", path, "--format", "label-studio", *place)
-    assert "6 answers to label written" in labels(monitor, *drawing).output
+    assert "answers to label: 6, written" in labels(monitor, *drawing).output
     tasks = json.loads(path.read_text())
     assert MAIL not in path.read_text()
     labels(monitor, *drawing)  # what is drawn and not labelled comes again
@@ -205,7 +205,7 @@ def test_answers_drawn_for_a_tool_measure_the_judge_when_their_labels_come_back(
         task["annotations"] = [{"completed_by": {"email": "ana"}, "result": [choice]}]
     tasks[0]["data"] |= {"probability": 1e-9}  # what a tool sends decides nothing
     path.write_text(json.dumps(tasks))
-    assert "6 new" in labels(monitor, "--import", path).output
+    assert "new: 6" in labels(monitor, "--import", path).output
     found = LabelReader(monitor.folder / "state" / "labels.db").find()
     assert all(one.draw.measures and is_test(one.request_id) for one in found)
     assert min(one.probability or 0 for one in found) > 1e-6
@@ -220,5 +220,5 @@ def test_a_label_of_a_request_that_was_erased_is_not_kept(monitor: MonitorProces
     fields = {"app": row["app"], "version": row["version"], "evaluator": EVALUATOR, "weight": 1, "judged_defect": False}
     write_rows(path, [{"id": row["id"], "request_id": row["request_id"], "human_label": "good", **fields}])
     ended = labels(monitor, "--import", path, "--reviewer", "ana")
-    assert "0 new; 0 changed; 0 known already; 1 of requests that were erased" in ended.output
+    assert "new: 0; changed: 0; known already: 0; of requests that were erased: 1" in ended.output
     assert row["request_id"] not in {one.request_id for one in LabelReader(state / "labels.db").find()}

@@ -70,7 +70,7 @@ def judged_trace(
 def pulled(folder: Path, server: str, reviewer: str, comment: str) -> None:
     """What a person said there is a label here."""
     ended = command("labels", "--pull", server, "-c", folder / "config.yaml")
-    assert "1 labels read; 1 new" in ended.output
+    assert "labels: 1; new: 1" in ended.output
     (label,) = LabelReader(folder / "state" / "labels.db").find()
     assert (label.reviewer, label.verdict, label.comment) == (reviewer, LabelVerdict.GOOD, comment)
 
@@ -82,7 +82,7 @@ def pushed(folder: Path, server: str) -> None:
     store = LabelStore(state / "labels.db", SystemClock())
     store.put(replace(label, reviewer="bo", verdict=LabelVerdict.DEFECT, draw=LabelDraw.PICKED))
     store.close()
-    assert f"1 labels sent to {server}" in command("labels", "--push", server, "-c", folder / "config.yaml").output
+    assert f"sent to {server}: 1" in command("labels", "--push", server, "-c", folder / "config.yaml").output
 
 
 def deliver(sink: Sink, *results: EvaluationResult) -> None:
@@ -124,7 +124,7 @@ def test_a_verdict_is_an_annotation_on_the_span_in_phoenix(phoenix: str, tmp_pat
         pushed(tmp_path, "phoenix")
         ours = [one for one in annotations() if one["identifier"] == "rag-monitor:bo"]
         assert [(one["annotator_kind"], one["result"]["label"]) for one in ours] == [("HUMAN", "defect")]
-        assert "1 known already" in command("labels", "--pull", "phoenix", "-c", tmp_path / "config.yaml").output
+        assert "known already: 1" in command("labels", "--pull", "phoenix", "-c", tmp_path / "config.yaml").output
 
 
 def test_a_repeat_changes_nothing_in_phoenix_and_an_unknown_span_is_a_failure(phoenix: str) -> None:

@@ -105,7 +105,7 @@ def test_the_command_writes_the_rubric_and_says_what_was_chosen_and_how_to_use_i
     path.write_text(json.dumps({"evaluators": entries, "judge": judge, "storage": {"path": str(tmp_path)}}))
     ended = command("examples", "-e", "groundedness", "-c", path, "-o", out)
     assert ended.exit_code == 0, ended.output
-    assert "1 examples, from 1 labelled answers that may be shown to a judge." in ended.stdout
+    assert "Examples: 1. Labelled answers that may be shown to a judge: 1." in ended.stdout
     assert "the judge erred: made up" in ended.stdout
     assert "\x1b" not in ended.stdout
     assert f"{{type: rubric, file: {out}, replaces: true}}" in ended.stdout
