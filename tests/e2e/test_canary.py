@@ -67,10 +67,6 @@ def runs(lent: Runtime) -> float:
     return total(lent.metrics, "ragmonitor_canary_runs_total")
 
 
-# Stopping cancels the call in flight, of which the client library may leave a coroutine behind.
-@pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <coroutine object OpenAI:pytest.PytestUnraisableExceptionWarning"
-)
 @pytest.mark.anyio
 async def test_a_judge_that_changes_behind_its_name_is_noticed_across_a_restart(tmp_path: Path) -> None:
     strict = False

@@ -16,6 +16,7 @@ from monitor.errors import MonitorError
 from monitor.model.outcome import Selection
 from monitor.sinks.kafka import KafkaSink
 from monitor.stages import PastResult
+from monitor.statistics.defect_model import INPUTS_VERSION
 from monitor.transport.kafka.connection import KafkaConnection
 from monitor.transport.kafka.producer import Sending, open_producer
 from tests.support.kafka import Broker
@@ -231,7 +232,7 @@ async def test_every_reader_hears_the_newest_results_in_order_and_then_each_that
     options = sink(broker, "sink.memory", replay=60)
 
     def one(number: int) -> Any:
-        return judged(number, value=number % 5, selection=Selection(0.1, 0.05, INPUTS, 0.5))
+        return judged(number, value=number % 5, selection=Selection(0.1, 0.05, INPUTS, 0.5, INPUTS_VERSION))
 
     async with options.open(runtime(SystemClock())) as deliver:
         for number in range(100):

@@ -60,6 +60,13 @@ MIXED = [
 ADDRESS = "https://runbooks.example.org/rag-monitor"
 
 
+def quick(tests: str) -> str:
+    """Written tests without those of alerts that look at days: they depend on no policy, and the golden file has them."""
+    document = yaml.safe_load(tests)
+    slow = ("RagJudgeDrifted", "RagDefectRateRegression")
+    return yaml.safe_dump({**document, "tests": [one for one in document["tests"] if not one["name"].startswith(slow)]})
+
+
 def rules_of(text: str) -> list[dict[str, Any]]:
     return [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
 
@@ -128,7 +135,7 @@ def test_a_regression_says_both_rates_their_ratio_and_how_many_were_judged(tmp_p
 def test_the_written_tests_pass_for_policies_with_windows_of_their_own(tmp_path: Path) -> None:
     policies = [one.model_copy(update={"regression": None}) for one in MIXED if one.thresholds]
     (tmp_path / "rules.yml").write_text(render(policies))
-    (tmp_path / "test.yml").write_text(render_tests(policies))
+    (tmp_path / "test.yml").write_text(quick(render_tests(policies)))
     tested = promtool("test", "rules", "test.yml", cwd=tmp_path)
     assert tested.returncode == 0, (tested.stdout + tested.stderr)[:4000]
 
@@ -150,7 +157,7 @@ def test_the_written_tests_notice_a_rule_that_is_broken(sound: str, broken: str,
     rules = render(policies)
     assert sound in rules
     (tmp_path / "rules.yml").write_text(rules.replace(sound, broken))
-    (tmp_path / "test.yml").write_text(render_tests(policies))
+    (tmp_path / "test.yml").write_text(quick(render_tests(policies)))
     assert promtool("test", "rules", "test.yml", cwd=tmp_path).returncode == 1
 
 

@@ -8,6 +8,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from monitor import config as configuration
+from monitor.alerts.prometheus.rule_tests import render_tests
 from monitor.cli.main import app
 from tests.support.prometheus import promtool
 
@@ -33,8 +35,11 @@ def written(*arguments: str) -> str:
 def test_the_written_tests_are_those_of_the_written_rules(config: Path, tmp_path: Path) -> None:
     written("-c", str(config), "-o", str(tmp_path / "rules.yml"))
     written("-c", str(config), "--format", "tests", "-o", str(tmp_path / "rules_test.yml"))
-    tested = promtool("test", "rules", "rules_test.yml", cwd=tmp_path)
-    assert tested.returncode == 0, tested.stdout + tested.stderr
+    policies = configuration.load(config).as_run().alerts
+    assert (tmp_path / "rules_test.yml").read_text() == render_tests(policies)
+    assert yaml.safe_load((tmp_path / "rules_test.yml").read_text())["rule_files"] == ["rules.yml"]
+    checked = promtool("check", "rules", "rules.yml", cwd=tmp_path)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_the_resource_for_the_operator_holds_the_groups_of_the_file(config: Path) -> None:
