@@ -36,7 +36,7 @@ class LabelLessons:
 
     Only labels of cases that were drawn at random for review teach: a case that a person picked says more about the
     person. The inputs are those of the judged result, so a label teaches while that is in the history of `folder`. A
-    label that is changed teaches anew after the next start only.
+    label that is changed teaches again only after the next start.
     """
 
     def __init__(self, order: LearnedOrder, folder: Path, version: str) -> None:

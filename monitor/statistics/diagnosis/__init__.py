@@ -40,7 +40,7 @@ def diagnose(cases: Iterable[JudgedCase], search_from: float) -> Diagnosis:
 def diagnose_alert(cases: Iterable[JudgedCase], search_from: float, fired: float) -> Diagnosis:
     """Find what the bad answers of an alert have in common: what the last of its looks says.
 
-    So it says the same from one look to the next, at any time and whoever asks.
+    So it says the same from one look to the next, at any time and for everyone.
 
     Args:
         cases: as in `diagnose`.
