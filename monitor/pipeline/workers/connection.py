@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Literal, TypeAlias, cast
 
+import anyio
 import anyio.to_thread
 
 from monitor.pipeline.local_evaluation import Noted
@@ -26,6 +27,7 @@ Ended: TypeAlias = Literal["hung", "died", "memory", "not_started", "upgraded"]
 
 _STARTING: Final = 120.0  # seconds; a busy machine and a plug-in that loads a model take their time
 _NOTES: Final = 4_096
+_LAST_ANSWERS: Final = 1.0  # seconds for what is still in the pipe of a process that has ended
 _LINE: Final = re.compile(r'File "([^"\n]++)", line (\d++) in (\S++)')
 
 
@@ -67,6 +69,8 @@ class WorkerProcess(asyncio.Protocol):
         """Whether it gets no more requests, as it is not needed anymore."""
         self.answered = 0
         self.gone = asyncio.Event()
+        self._lost = asyncio.Event()
+        self._ignored = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the pipe."""
@@ -97,7 +101,7 @@ class WorkerProcess(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take what came: parts of answers, or several."""
         self._received += data
-        while len(self._received) >= LENGTH.size:
+        while len(self._received) >= LENGTH.size and not self._ignored:
             end = LENGTH.size + LENGTH.unpack_from(self._received)[0]
             if len(self._received) < end:
                 return
@@ -107,18 +111,24 @@ class WorkerProcess(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - its end says why
         """Note that nothing more comes."""
+        self._lost.set()
         self.gone.set()
 
     async def close(self, pipe: socket.socket) -> None:
-        """End the process at once, and wait until it is gone: it holds nothing that is not also here."""
-        self._noted.close()
-        if self._pipe is None:
-            pipe.close()
-        else:
-            self._pipe.abort()
+        """End the process at once, and wait until it is gone: it holds nothing that is not also here.
+
+        What it answered before its end is still taken: else the request that it was at would not be known.
+        """
         if self.process is not None:
             self.process.kill()
             await anyio.to_thread.run_sync(self.process.wait)
+        if self._pipe is None:
+            pipe.close()
+        else:
+            with anyio.move_on_after(_LAST_ANSWERS):  # what it has started may hold the pipe open
+                await self._lost.wait()
+            self._pipe.abort()
+        self._noted.close()
 
     @property
     def how(self) -> Ended:
@@ -171,12 +181,14 @@ class WorkerProcess(asyncio.Protocol):
         try:
             answer = read_answer(content)
         except Exception:  # noqa: BLE001 - it is not in its right mind
+            self._ignored = True
             self.gone.set()
             return
         seconds = 0.0
         if not self._known:
             self._known, self.upgraded = True, answer != self._code
             if self.upgraded:
+                self._ignored = True
                 self.gone.set()
         elif not self.ready:
             self.ready = answer == READY
