@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make demo        start the monitor on recorded traffic and watch it raise an alert"
-	@echo "make test        run the tests that need nothing but Python: about four minutes on two cores"
+	@echo "make test        run the tests that need nothing but Python: a few minutes on two cores"
 	@echo "make test-all    run all tests, with Kafka, Prometheus, a browser and others; installs what is missing"
 	@echo "make test-pythons  make test on Python 3.11, 3.12 and 3.13, as far as they are here"
 	@echo "make test-lowest   make test with the lowest dependencies that pyproject.toml allows"
