@@ -212,6 +212,20 @@ def test_answers_drawn_for_a_tool_measure_the_judge_when_their_labels_come_back(
     assert "needs --export" in labels(monitor, "--draw", "6").output
 
 
+def test_a_draw_passes_over_no_answer_because_it_has_a_label_already(monitor: MonitorProcess, tmp_path: Path) -> None:
+    """Else what people picked by hand would be missing from the sample; its labels measure once it is drawn."""
+    path, place = tmp_path / "labels.jsonl", ("--app", "shop", "-e", EVALUATOR)
+    (monitor.folder / "state" / "labels.db").unlink(missing_ok=True)
+    write_rows(
+        path, [{"id": row["id"], "human_label": "good", "reviewer": "ana"} for row in exported(monitor, "--all")]
+    )
+    assert labels(monitor, "--import", path).exit_code == 0
+    store = LabelReader(monitor.folder / "state" / "labels.db")
+    assert not any(one.draw.measures for one in store.find())
+    labels(monitor, "--draw", "6", "--export", tmp_path / "tasks.jsonl", *place)
+    assert any(one.draw.measures for one in store.find())
+
+
 def test_a_label_of_a_request_that_was_erased_is_not_kept(monitor: MonitorProcess, tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
     row = exported(monitor, "--all")[-1]

@@ -75,7 +75,7 @@ class ReviewStatus:
         evaluator: see `app`.
         version: see `app`.
         labels: labelled results that measure the judge, without those of which people cannot tell.
-        others: labelled results that do not measure it: picked, imported, or nobody can tell.
+        others: labelled results that do not measure it: picked, imported, or no one can tell.
         disagreements: results on which people disagree.
         waiting: results that may be drawn and have no label yet.
         outlook: the corrected rate with its limits, and what `MORE` labels would do to them; None without labels of
@@ -296,7 +296,7 @@ class ReviewQueue:
                 second.append(one.result_id)
         if open_ or second:
             return [*open_, *second]
-        results, truths = _testable(frame), _truths(known)
+        results, truths = testable(frame), truths_of(known)
         done = {one.result_id for one in drawn}
         number = len(drawn)
         while (found := draw(results, done, truths, number)) is not None:
@@ -380,7 +380,7 @@ class ReviewQueue:
             outlook=outlook(
                 Sums.total(Sums.of(one.weight, defect=one.defect) for one in frame),
                 labelled_results(measuring),
-                verdict_shares(_testable(frame), _truths(known)),
+                verdict_shares(testable(frame), truths_of(known)),
                 more=MORE,
             ),
         )
@@ -410,12 +410,14 @@ class ReviewQueue:
         self._shown[result_id] = reviewer, now + _SHOWN_FOR
 
 
-def _testable(frame: Sequence[ReviewableResult]) -> list[JudgedResult]:
-    testable = (one for one in frame if one.has_texts and is_test(one.request_id))
-    return [JudgedResult(one.result_id, one.defect, one.score, one.weight, one.doubtful) for one in testable]
+def testable(frame: Sequence[ReviewableResult]) -> list[JudgedResult]:
+    """Return the results that may be drawn to measure the judge: of the half that measures, with something to read."""
+    found = (one for one in frame if one.has_texts and is_test(one.request_id))
+    return [JudgedResult(one.result_id, one.defect, one.score, one.weight, one.doubtful) for one in found]
 
 
-def _truths(known: Mapping[str, Sequence[Label]]) -> dict[str, bool]:
+def truths_of(known: Mapping[str, Sequence[Label]]) -> dict[str, bool]:
+    """Return by result whether people call the answer a defect; without those of which they cannot tell."""
     return {name: truth for name, labels in known.items() if (truth := truth_of(labels)) is not None}
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any
 
 from monitor.clock import Clock
 from monitor.config import Config
 from monitor.errors import MonitorError
-from monitor.jobs.review import NEWEST_AT_MOST
-from monitor.model.label import LabelVerdict, ReviewDraw, is_test
+from monitor.jobs.review import NEWEST_AT_MOST, testable, truths_of
+from monitor.jobs.review.effects import by_result
+from monitor.model.label import ReviewDraw
 from monitor.operations.export import collect_results
-from monitor.statistics.review_draws import JudgedResult, draws
+from monitor.statistics.review_draws import draws
 from monitor.storage import files
 from monitor.storage.history.judged import JudgedReader
 from monitor.storage.history.reader import HistoryReader
@@ -38,22 +38,13 @@ def draw_cases(
     requests = {one.result_id: one.request_id for one in frame}
     store = LabelStore(config.storage.path / files.LABELS, clock)
     try:
-        labels = store.find(app=app, evaluator=evaluator, version=version)
+        labelled = by_result(store.find(app=app, evaluator=evaluator, version=version))
         known = store.draws(app, evaluator, version)
-        labelled = {one.result_id for one in labels}
         chosen = [one for one in known if one.result_id not in labelled and one.result_id in requests][:number]
-        truths = {
-            one.result_id: one.verdict is LabelVerdict.DEFECT
-            for one in labels
-            if one.verdict is not LabelVerdict.CANNOT_TELL
-        }
-        testable = [
-            JudgedResult(one.result_id, one.defect, one.score, one.weight, one.doubtful)
-            for one in frame
-            if is_test(one.request_id)
-        ]
-        done = {one.result_id for one in known} | labelled
-        for one in islice(draws(testable, done, truths, len(known)), number - len(chosen)):
+        done = {one.result_id for one in known}
+        for one in draws(testable(frame), done, truths_of(labelled), len(known)):
+            if len(chosen) >= number:
+                break
             request = requests[one.key]
             noted = ReviewDraw(
                 result_id=one.key,
@@ -66,7 +57,7 @@ def draw_cases(
                 at=now,
                 user=history.user_of(request),
             )
-            if store.keep_draw(noted):
+            if store.keep_draw(noted) and one.key not in labelled:  # else its labels measure from now on
                 chosen.append(noted)
     finally:
         store.close()
