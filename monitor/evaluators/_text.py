@@ -35,6 +35,9 @@ _LONGEST = 64
 _REMEMBERED = 8_192
 _DOCUMENTS, _DOCUMENT = 512, 4_096  # documents that are remembered, and the characters of one
 
+SENTENCE_END = "\n"
+"""Stands between the keys of two sentences. No word has it."""
+
 FUNCTION_WORDS = frozenset(
     """
     a about above after again all also although am an and any are as at be because been before being below between both
@@ -199,9 +202,16 @@ def _piece(piece: str) -> str | tuple[list[str], list[list[str]] | None]:
 
 
 @remembered
-def keys_of_document(text: str) -> tuple[tuple[str, ...], ...]:
-    """Return what `sentences_of_keys` does, remembered."""
-    return tuple(map(tuple, sentences_of_keys(text)))
+def keys_of_document(text: str) -> tuple[str, ...]:
+    """Return the keys of `text`, with `SENTENCE_END` between two sentences, remembered.
+
+    One tuple, since what goes through a document in C does so once, not once a sentence.
+    """
+    found: list[str] = []
+    for sentence in sentences_of_keys(text):
+        found += sentence
+        found.append(SENTENCE_END)
+    return tuple(found[:-1])
 
 
 class _WordTable(dict[str, T]):

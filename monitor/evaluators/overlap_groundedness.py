@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import ClassVar, NamedTuple
 
-from monitor.evaluators._text import Word, common_subsequence, keys_of_document, windows, words
+from monitor.evaluators._text import SENTENCE_END, Word, common_subsequence, keys_of_document, windows, words
 from monitor.model.case import Case, Document
 from monitor.model.outcome import DefectRule, Evidence, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs
@@ -71,10 +71,10 @@ class OverlapGroundedness(Evaluator):
         if in_another_language(case.response, [document.content for document in case.retrieved_context]):
             return Skipped(SkippedReason.LANGUAGE_MISMATCH)
         context = [keys_of_document(text) for text in _read(case.retrieved_context)]
-        said = {word.key for word in content}
-        shared = [[list(filter(said.__contains__, keys)) for keys in document] for document in context]
+        said = {word.key for word in content} | {SENTENCE_END}
+        shared = [list(filter(said.__contains__, document)) for document in context]
         question = words(case.request.query[:_QUESTION_CHARACTERS])
-        measured = _measure(content, chain.from_iterable(shared))
+        measured = _measure(content, shared)
         value = measured.value()
         absent = _stretches(found, measured.known)
         evidence = tuple(Evidence(case.response[start:end], "absent", start, end) for start, end in absent)
@@ -130,22 +130,26 @@ class _Measured(NamedTuple):
         return f"{said}; {'1 unsupported passage' if stretches == 1 else many}."
 
 
-def _measure(content: Sequence[Word], context: Iterable[list[str]]) -> _Measured:
-    """Count what the context supports; `context` has by sentence those keys that content words of the response have."""
+def _measure(content: Sequence[Word], context: Sequence[Sequence[str]]) -> _Measured:
+    """Count what the context supports; `context` has by document those keys that content words of the response have."""
     keys = [word.key for word in content]
     # A word in very many sentences says little about any one of them. Without a bound, the cost would grow with the
     # product of both texts.
     at_most = max(8, _COVERAGE_STEPS // len(content))
     postings: dict[str, list[int]] = {}
-    in_order: list[str] = []
-    for number, held in enumerate(context):
-        in_order += held
-        for key in held:
+    number = 0
+    for document in context:
+        for key in document:
+            if key == SENTENCE_END:
+                number += 1
+                continue
             places = postings.get(key)
             if places is None:
                 postings[key] = [number]
             elif places[-1] != number and len(places) < at_most:
                 places.append(number)
+        number += 1
+    in_order = filter(SENTENCE_END.__ne__, chain.from_iterable(context))
     known = frozenset(postings)
     of_sentence: dict[int, list[str]] = defaultdict(list)
     for word in content:
@@ -156,7 +160,7 @@ def _measure(content: Sequence[Word], context: Iterable[list[str]]) -> _Measured
         known=known,
         supported=sum(map(known.__contains__, keys)),
         content=len(content),
-        in_order=common_subsequence(keys[:_SUBSEQUENCE_WORDS], in_order[:_SUBSEQUENCE_MATCHES]),
+        in_order=common_subsequence(keys[:_SUBSEQUENCE_WORDS], islice(in_order, _SUBSEQUENCE_MATCHES)),
         coverage=sum(shares) / len(shares),
         sentences=len(shares),
         marked_supported=sum(map(known.__contains__, marked)),
@@ -164,7 +168,7 @@ def _measure(content: Sequence[Word], context: Iterable[list[str]]) -> _Measured
     )
 
 
-def _used_sources(asked: set[str], content: Sequence[Word], sources: Sequence[Sequence[Sequence[str]]]) -> str:
+def _used_sources(asked: set[str], content: Sequence[Word], sources: Sequence[Sequence[str]]) -> str:
     """Return a digit for each source: 1 where the response uses it.
 
     It does if it says at least two things that the question does not and the source does, where a thing is two content
@@ -174,36 +178,35 @@ def _used_sources(asked: set[str], content: Sequence[Word], sources: Sequence[Se
     Args:
         asked: the keys of the question.
         content: the content words of the response.
-        sources: the keys of each source, by sentence, that content words of the response have.
+        sources: the keys of each source that content words of the response have, with `SENTENCE_END`.
     """
     new = {word.key for word in content} - asked
     if not new:
         return ""
-    names = {word.key for word in content if word.marked and word.key in new}
-    pairs = {
-        (one.key, other.key)
-        for one, other in pairwise(content)
-        if one.sentence == other.sentence and (one.key in new or other.key in new)
-    }
-    wanted = new.union(chain.from_iterable(pairs))
+    names = {word.key for word in content if word.marked} & new
+    pairs = {pair for pair in pairwise(_with_ends(content)) if not new.isdisjoint(pair)}
+    pairs = {pair for pair in pairs if SENTENCE_END not in pair}
+    wanted = new.union((SENTENCE_END,), *pairs)
     return "".join("1" if _uses(source, new, names, pairs, wanted) else "0" for source in sources)
 
 
-def _uses(
-    source: Sequence[Sequence[str]],
-    new: set[str],
-    names: set[str],
-    pairs: set[tuple[str, str]],
-    wanted: set[str],
-) -> bool:
+def _uses(source: Sequence[str], new: set[str], names: set[str], pairs: set[tuple[str, str]], wanted: set[str]) -> bool:
     enough = min(_THINGS, len(names) + len(pairs)) or _THINGS
-    held: set[str] = set()
-    said: set[tuple[str, str]] = set()
-    for sentence in source:
-        keys = list(filter(wanted.__contains__, sentence))
-        held.update(keys)
-        said.update(pairwise(keys))
-    return len(said & pairs) + len(held & names) >= enough or 2 * len(held & new) >= len(new)
+    held = list(filter(wanted.__contains__, source))
+    said = pairs.intersection(pairwise(held))
+    return len(said) + len(names.intersection(held)) >= enough or 2 * len(new.intersection(held)) >= len(new)
+
+
+def _with_ends(found: Iterable[Word]) -> list[str]:
+    """Return the keys of words, with `SENTENCE_END` between two sentences."""
+    keys: list[str] = []
+    last: int | None = None
+    for key, _, _, _, _, sentence in found:
+        if sentence != last and last is not None:
+            keys.append(SENTENCE_END)
+        last = sentence
+        keys.append(key)
+    return keys
 
 
 def _shape(
@@ -212,14 +215,14 @@ def _shape(
     known: frozenset[str],
     question: Sequence[Word],
     *,
-    documents: Sequence[Sequence[Sequence[str]]],
-    shared: Sequence[Sequence[Sequence[str]]],
+    documents: Sequence[Sequence[str]],
+    shared: Sequence[Sequence[str]],
 ) -> dict[str, float]:
     """Return what is learned from besides the counts: how the response is made of the context and of the question.
 
     `found` are all words of the response and `content` those with content, `known` the keys of the latter that the
-    context has. `documents` are the keys of the context by document and sentence, `shared` those among them that
-    content words of the response have.
+    context has. `documents` are the keys of each document, `shared` those among them that content words of the response
+    have; both with `SENTENCE_END`.
 
     - `trigrams_absent`: the share of three consecutive words of a sentence that no sentence of the context has so.
     - `drift`: the share absent of the last third of the content words, minus that of the first third.
@@ -227,20 +230,16 @@ def _shape(
     - `type_token`: different content words, per content word.
     - `question_absent`: the share of the question's different content words that the context does not have.
     """
-    triples = [
-        (one.key, two.key, three.key)
-        for one, two, three in zip(found, found[1:], found[2:], strict=False)
-        if one.sentence == three.sentence
-    ]
+    said = _with_ends(found)
+    triples = [one for one in zip(said, said[1:], said[2:], strict=False) if SENTENCE_END not in one]
     new = set(triples)
-    for keys in chain.from_iterable(documents):
-        new.difference_update(zip(keys, keys[1:], keys[2:], strict=False))
-    often = Counter(word.key for word in content)
-    most = max((sum(map(often.__getitem__, set(chain.from_iterable(one)))) for one in shared), default=0)
     asked = {word.key for word in question if word.content}
     absent_asked = asked - known
-    for keys in chain.from_iterable(documents):
+    for keys in documents:
+        new.difference_update(zip(keys, keys[1:], keys[2:], strict=False))
         absent_asked.difference_update(keys)
+    often = Counter([word.key for word in content])
+    most = max((sum(map(often.__getitem__, set(one).intersection(often))) for one in shared), default=0)
     third = len(content) // 3
     absent = [word.key not in known for word in content]
     return {

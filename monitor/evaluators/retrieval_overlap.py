@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import ClassVar
 
 from monitor.evaluators._language import in_another_language
@@ -69,8 +68,7 @@ class RetrievalOverlap(Evaluator):
         share = min(1.0, CONTEXT_CHARACTERS / max(total, 1))
         best: set[str] = set()
         for text in documents:
-            keys = chain.from_iterable(keys_of_document(text[: int(len(text) * share) + 1]))
-            best = max(best, asked.keys() & keys, key=len)
+            best = max(best, asked.keys() & keys_of_document(text[: int(len(text) * share) + 1]), key=len)
         value = len(best) / len(asked)
         absent = [Evidence(shown, "absent") for key, shown in asked.items() if key not in best]
         explanation = f"{len(best)} of {len(asked)} content words of the question are in the best document."
