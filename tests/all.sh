@@ -12,6 +12,8 @@ declare -A packages=(
   [mvn]=maven                  # brings its jars
   [chromium]=chromium          # looks at the built-in page
   [systemd-analyze]=systemd    # verifies the unit file
+  [zsh]=zsh                    # types Tab, as bash does
+  [fish]=fish
   [curl]=curl                  # types what docs/getting-started.md types
 )
 missing=()

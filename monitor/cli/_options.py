@@ -83,6 +83,18 @@ def with_prompt(config: Config, prompt: str | None) -> Config:
     return config.model_copy(update={"extraction": extraction})
 
 
+def complete_evaluators(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the evaluators whose names begin as typed, for the shell: those of `--config`, and all built-in ones.
+
+    Of a list `a,b` the last name is completed.
+    """
+    from monitor.operations.describe import evaluator_names  # noqa: PLC0415 - only for a shell that asks
+
+    done, comma, begun = incomplete.rpartition(",")
+    found = evaluator_names(ctx.params.get("config"))
+    return [f"{done}{comma}{name}" for name in found if name.startswith(begun)]
+
+
 def comma_list(text: str | None) -> list[str] | None:
     """Split `a, b` into its names, each once; None stays None."""
     return None if text is None else list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))

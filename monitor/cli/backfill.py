@@ -40,7 +40,12 @@ def backfill(
         ),
     ] = None,
     evaluators: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Evaluators to use. With --missed the default is all of them.")
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            autocompletion=_options.complete_evaluators,
+            help="Evaluators to use. With --missed the default is all of them.",
+        ),
     ] = None,
     since: Annotated[str | None, typer.Option(metavar="2h", help="Only answers newer than this.")] = None,
     until: Annotated[str | None, typer.Option(metavar="1h", help="Only answers older than this.")] = None,

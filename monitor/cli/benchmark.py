@@ -42,7 +42,12 @@ def benchmark(
     ],
     *,
     evaluators: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Evaluators to measure. Default: those of the configuration.")
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            autocompletion=_options.complete_evaluators,
+            help="Evaluators to measure. Default: those of the configuration.",
+        ),
     ] = None,
     config: _options.ConfigPath = None,
     prompt: _options.Prompt = None,

@@ -33,7 +33,12 @@ from monitor.statistics.rates import Estimate
 def diagnose(
     *,
     app: Annotated[str, typer.Option("--app", help="The service.")] = "",
-    evaluator: Annotated[str, typer.Option("--evaluator", "-e", help="The evaluator with the risen rate.")] = "",
+    evaluator: Annotated[
+        str,
+        typer.Option(
+            "--evaluator", "-e", autocompletion=_options.complete_evaluators, help="The evaluator with the risen rate."
+        ),
+    ] = "",
     alert: Annotated[
         str,
         typer.Option(

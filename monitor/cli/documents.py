@@ -39,7 +39,15 @@ class DocumentOrder(StrEnum):
 def documents(
     *,
     app: Annotated[str, typer.Option("--app", help="The service.")],
-    evaluator: Annotated[str, typer.Option("--evaluator", "-e", help="The evaluator that says which answers are bad.")],
+    evaluator: Annotated[
+        str,
+        typer.Option(
+            "--evaluator",
+            "-e",
+            autocompletion=_options.complete_evaluators,
+            help="The evaluator that says which answers are bad.",
+        ),
+    ],
     since: Annotated[
         str, typer.Option("--since", metavar="DURATION", help="The period. It is compared with the one before.")
     ] = "7d",

@@ -37,7 +37,12 @@ def evaluate(
     ] = None,
     *,
     evaluators: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Evaluators to score with. Default: those of the configuration.")
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            autocompletion=_options.complete_evaluators,
+            help="Evaluators to score with. Default: those of the configuration.",
+        ),
     ] = None,
     config: _options.ConfigPath = None,
     prompt: _options.Prompt = None,
@@ -59,6 +64,7 @@ def evaluate(
         list[str] | None,
         typer.Option(
             "--fail-on",
+            autocompletion=_options.complete_evaluators,
             metavar="EVALUATOR[:LEVEL]:RATE",
             help="The highest defect rate allowed: groundedness:5%, or violence:high:0.1%. May be repeated.",
         ),

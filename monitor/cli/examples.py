@@ -16,7 +16,10 @@ from monitor.operations.examples import ExampleProposal, propose_examples
 
 def examples(
     *,
-    evaluator: Annotated[str, typer.Option("--evaluator", "-e", help="The evaluator, a rubric.")],
+    evaluator: Annotated[
+        str,
+        typer.Option("--evaluator", "-e", autocompletion=_options.complete_evaluators, help="The evaluator, a rubric."),
+    ],
     app: Annotated[str | None, typer.Option("--app", help="Use only labels of this service.")] = None,
     number: Annotated[int, typer.Option("--number", min=1, metavar="N", help="Choose so many.")] = 4,
     output: Annotated[

@@ -39,7 +39,12 @@ def export(
     ] = None,
     since: Annotated[str, typer.Option("--since", metavar="DURATION", help="Look-back window.")] = "7d",
     app: Annotated[str | None, typer.Option("--app", help="Export only this service.")] = None,
-    evaluator: Annotated[str | None, typer.Option("--evaluator", help="Export only results of this evaluator.")] = None,
+    evaluator: Annotated[
+        str | None,
+        typer.Option(
+            "--evaluator", autocompletion=_options.complete_evaluators, help="Export only results of this evaluator."
+        ),
+    ] = None,
     labelled: Annotated[
         bool, typer.Option("--labelled", help="Export the answers that people labelled, with their labels.")
     ] = False,

@@ -48,6 +48,7 @@ def gate(
         list[str] | None,
         typer.Option(
             "--fail-on",
+            autocompletion=_options.complete_evaluators,
             metavar="EVALUATOR[:RATE]",
             help="The highest defect rate allowed, such as groundedness:5%. May be repeated.",
         ),

@@ -43,7 +43,10 @@ def labels(
         LabelFormat, typer.Option("--format", help="The format to write. Reading needs no format.")
     ] = LabelFormat.JSONL,
     app: Annotated[str | None, typer.Option("--app", help="Only this service.")] = None,
-    evaluator: Annotated[str | None, typer.Option("--evaluator", "-e", help="Only this evaluator.")] = None,
+    evaluator: Annotated[
+        str | None,
+        typer.Option("--evaluator", "-e", autocompletion=_options.complete_evaluators, help="Only this evaluator."),
+    ] = None,
     since: Annotated[
         str, typer.Option("--since", metavar="DURATION", help="With --pull: answers judged in this period.")
     ] = "30d",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import os
 import pkgutil
 from importlib import import_module
 from importlib.util import find_spec
@@ -15,11 +16,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import typer
+from typer.completion import get_completion_inspect_parameters
 from typer.core import TyperCommand, TyperGroup
 
 from monitor import __version__, cli
 
 _OTHERS: Final = frozenset({"main", "console"})
+COMPLETION: Final = "_RAG_MONITOR_COMPLETE"
+"""The variable by which the scripts of `rag-monitor completion` ask what could be typed next."""
 
 
 class CommandFolder(TyperGroup):
@@ -47,6 +51,18 @@ class CommandFolder(TyperGroup):
             gc.freeze()
             gc.enable()
         return typer.main.get_command(one)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Return the commands that begin as typed, for the shell; none is imported."""
+        self.commands = {command: TyperCommand(command, help=_help(name)) for command, name in _modules().items()}
+        return super().shell_complete(ctx, incomplete)
+
+    def main(self, *given: Any, **named: Any) -> Any:
+        """Run a command, or answer a shell that asks what could be typed next."""
+        if COMPLETION in os.environ:
+            get_completion_inspect_parameters()  # registers the shells, as typer does with options of its own
+        named.setdefault("complete_var", COMPLETION)  # also where it runs as `python -m monitor`
+        return super().main(*given, **named)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Show the list of commands. To import them all would take as long as to start the monitor."""

@@ -67,7 +67,12 @@ def plan(
         str, typer.Option("--tokens", metavar="IN,OUT", help="Tokens per evaluation, to estimate cost.")
     ] = "2000,200",
     evaluator: Annotated[
-        str | None, typer.Option("--evaluator", help="Use the alert policy and the judge of this evaluator.")
+        str | None,
+        typer.Option(
+            "--evaluator",
+            autocompletion=_options.complete_evaluators,
+            help="Use the alert policy and the judge of this evaluator.",
+        ),
     ] = None,
     defect_rule: Annotated[
         str | None,

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor import config as configuration
-from monitor.cli._options import ConfigPath
+from monitor.cli._options import ConfigPath, complete_evaluators
 from monitor.cli.console.output import clean, clean_lines, echo_json, echo_lines, prompt_lines, report
 from monitor.judge.provider import Exchange
 from monitor.model.outcome import EvaluationResult, Score
@@ -24,7 +24,12 @@ from monitor.telemetry import logs
 
 def try_(
     evaluator: Annotated[
-        str, typer.Argument(metavar="EVALUATOR", help="The name of a configured one, or the type of any other.")
+        str,
+        typer.Argument(
+            autocompletion=complete_evaluators,
+            metavar="EVALUATOR",
+            help="The name of a configured one, or the type of any other.",
+        ),
     ],
     *,
     case: Annotated[

@@ -35,7 +35,12 @@ def why(
     *,
     evaluator: Annotated[
         str | None,
-        typer.Option("--evaluator", "-e", help="Only this evaluator. Without a trace: why it ran as often as it did."),
+        typer.Option(
+            "--evaluator",
+            "-e",
+            autocompletion=_options.complete_evaluators,
+            help="Only this evaluator. Without a trace: why it ran as often as it did.",
+        ),
     ] = None,
     since: Annotated[
         str, typer.Option("--since", metavar="DURATION", help="Look-back window, for --evaluator without a trace.")

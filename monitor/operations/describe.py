@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
+from monitor import config as configuration
+from monitor import registry
 from monitor.alerts.policy import AlertPolicy, SevereSettings
 from monitor.config import Config
+from monitor.errors import ConfigError
 from monitor.jobs.canary import load
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.quantities import format_duration, precise_percent
@@ -40,6 +45,18 @@ def evaluators(config: Config) -> list[EvaluatorDescription]:
         )
         for one in config.configured_evaluators
     ]
+
+
+def evaluator_names(path: Path | None) -> list[str]:
+    """Return the names of the evaluators in a configuration, then the types of all others.
+
+    A configuration that cannot be read has none.
+    """
+    configured: list[str] = []
+    if path is not None:
+        with suppress(ConfigError):
+            configured = [one.name for one in evaluators(configuration.load(path))]
+    return list(dict.fromkeys([*configured, *registry.types("evaluators")]))
 
 
 def describe(config: Config) -> Iterator[str]:

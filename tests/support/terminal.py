@@ -30,6 +30,21 @@ class Terminal:
         """All that was written so far, escape sequences and all."""
         return bytes(self._drawn).decode("utf-8", "replace")
 
+    def shell(self, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+        """Start an interactive shell whose terminal this is; what is typed goes to it."""
+
+        def take_the_terminal() -> None:
+            os.setsid()
+            fcntl.ioctl(self._theirs, termios.TIOCSCTTY, 0)
+
+        streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), self._theirs)
+        env = {**os.environ, "TERM": "xterm", **environment}
+        return subprocess.Popen(arguments, env=env, preexec_fn=take_the_terminal, **streams)  # noqa: PLW1509
+
+    def press(self, text: str) -> None:
+        """Type a text, as a person does."""
+        os.write(self._ours, text.encode())
+
     def start(self, *arguments: object, streams: tuple[str, ...], **environment: str) -> subprocess.Popen[str]:
         # What the tests run under must not decide what is drawn.
         outer = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
