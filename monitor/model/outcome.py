@@ -352,6 +352,14 @@ class RateScope(StrEnum):
     RANKING = "ranking"  # the score only puts answers in order: no score of this evaluator is a defect
 
 
+class RecheckOutcome(StrEnum):
+    """What a judge said when it was asked the same a second time. A closed set."""
+
+    SAME = "same"
+    OTHER = "other"  # one says defect, the other good
+    UNSCORED = "unscored"
+
+
 class SessionProducts(NamedTuple):
     """What a scored answer adds to the sums of the products of weights within its session.
 
@@ -373,9 +381,10 @@ class EvaluationResult:
     the monitor. `selection` is None without sampling. `score_source` says whether the monitor or someone else scored;
     `key` distinguishes several external scores of one case. `alert_defects` says whether a score is a defect by the
     rules that alerts bring themselves, by the rule's name. `origin` is the origin of a case that was evaluated later:
-    `kafka`, `spool`, `file` or `missed`. `session_products`, by the rule's name or empty for the
-    evaluator's own, are set when a live score is counted. `second` is the second judgement of a severe answer.
-    `known_id` is the id of a result that was read from the history, which holds no `key`.
+    `kafka`, `spool`, `file` or `missed`. `session_products`, by the rule's name or empty for the evaluator's own, are
+    set when a live score is counted. `second` is the second judgement of a severe answer, `recheck` what came of asking
+    the judge again; None where it was not. `known_id` is the id of a result that was read from the history, which holds
+    no `key`.
     """
 
     case: Case
@@ -396,6 +405,7 @@ class EvaluationResult:
     alert_defects: Mapping[str, bool] = field(default_factory=dict)
     session_products: Mapping[str, SessionProducts] = field(default_factory=dict)
     second: SecondJudgement | None = None
+    recheck: RecheckOutcome | None = None
     known_id: str = ""
 
     @property

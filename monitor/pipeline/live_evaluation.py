@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import anyio
 
 from monitor.model.case import Case
-from monitor.model.outcome import Cost, EvaluationResult, Outcome, RateScope, Score, Unscored, UnscoredReason
+from monitor.model.outcome import (
+    Cost,
+    EvaluationResult,
+    Outcome,
+    RateScope,
+    RecheckOutcome,
+    Score,
+    Unscored,
+    UnscoredReason,
+)
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.fair_queue import LATE, FairQueue, QueueClient
 from monitor.pipeline.introspection import request_notes
@@ -31,7 +41,7 @@ _NO_SCORES: Final[Mapping[str, Score]] = MappingProxyType({})
 
 
 class Rechecks:
-    """Repeats a share of the judged evaluations and counts how often the scores agree. Changes no result.
+    """Repeats a share of the judged evaluations and counts how often the scores agree. Changes no score.
 
     `share` is by judge, 0 to 1; `salt` is the key of the hash that selects cases.
     """
@@ -41,21 +51,24 @@ class Rechecks:
         self._share = share
         self._salt = salt
         self._counters = {
-            (one.evaluator.name, agreement): metrics.judge_rechecks.labels(one.evaluator.name, agreement)
+            (one.evaluator.name, agreement): metrics.judge_rechecks.labels(one.evaluator.name, agreement.value)
             for one in scorer.evaluators
-            for agreement in ("same", "other", "unscored")
+            for agreement in RecheckOutcome
             if one.evaluator.cost == "judge"
         }
 
-    async def check(self, one: ConfiguredEvaluator, how: SamplingDecision, case: Case, first: EvaluationResult) -> None:
-        """Repeat the evaluation of `case` if it is selected, and compare with `first`, which is a score."""
+    async def check(
+        self, one: ConfiguredEvaluator, how: SamplingDecision, case: Case, first: EvaluationResult
+    ) -> EvaluationResult:
+        """Repeat the evaluation of `case` if it is selected; return `first`, which is a score, with what came of it."""
         if not consistent_sampling.chosen(case.request_id, f"{self._salt}/repeat", self._share.get(one.judge, 0.0)):
-            return
+            return first
         (second,) = await self._scorer.score(case, [(one, how)], repeat=1)
-        agreement = "unscored"
+        agreement = RecheckOutcome.UNSCORED
         if isinstance(second.outcome, Score):
-            agreement = "same" if second.defect == first.defect else "other"
+            agreement = RecheckOutcome.SAME if second.defect == first.defect else RecheckOutcome.OTHER
         self._counters[one.evaluator.name, agreement].inc()
+        return replace(first, recheck=agreement)
 
 
 class LiveEvaluation:
@@ -192,13 +205,13 @@ class LiveEvaluation:
             one, how = chosen_by_name[result.evaluator]
             if self._severe is not None:
                 result = await self._severe.check(case, result)
+            asked = result.cost.attempts > 0 or result.cost.cached  # else it was scored by rule
+            if asked and isinstance(result.outcome, Score):
+                result = await self._rechecks.check(one, how, case, result)
             result = self._finish(one, how, case, result)
             await self._publisher.one(result)
             if self._severe is not None:
                 await self._severe.settle(case, result)
-            asked = result.cost.attempts > 0 or result.cost.cached  # else it was scored by rule
-            if asked and isinstance(result.outcome, Score):
-                await self._rechecks.check(one, how, case, result)
 
         async with AsyncExitStack() as turn:
             with self._tracer.part("wait for the judge"):

@@ -196,7 +196,14 @@ class IncidentPages:
         form = NoteForm(self._guard.token)
         timeline = sorted(_timeline(view), key=lambda step: step.at)
         return await html_response(
-            "incident", now=view.at, up="../", view=view, timeline=timeline, silent=silent, form=form
+            "incident",
+            now=view.at,
+            up="../",
+            view=view,
+            timeline=timeline,
+            silent=silent,
+            form=form,
+            labelled=self._context.review is not None,
         )
 
     async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> WebResponse:

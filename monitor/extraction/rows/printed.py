@@ -35,7 +35,7 @@ RESULT_FIELDS: Final = frozenset(
     {
         *("schema", "id", "evaluated_at", "answered_at", "trace_id", "source", "evaluator", "version", "outcome"),
         *("reason", "detail", "score", "label", "level", "defect", "explanation", "contradicts", "evidence", "weight"),
-        *("second", "sampling", "judge", "scope", "origin", "score_source", "traffic", "versions", "used"),
+        *("second", "recheck", "sampling", "judge", "scope", "origin", "score_source", "traffic", "versions", "used"),
     }
 )
 """The keys that a result has beside them, in a line of `rag-monitor evaluate --texts`. They are no part of the case."""

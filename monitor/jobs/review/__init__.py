@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -28,15 +27,25 @@ from monitor.jobs.review.effects import (
     labelled_results,
     measure,
 )
-from monitor.model.label import Label, LabelDraw, LabelVerdict, ReviewDraw, is_test
+from monitor.jobs.review.orders import (
+    CaseOrders,
+    OrderChoices,
+    QueuePlace,
+    ReviewOrder,
+    WantedOrder,
+    disagree,
+    testable,
+    truths_of,
+)
+from monitor.model.label import Label, LabelDraw, LabelVerdict, is_test
 from monitor.model.outcome import Scale
 from monitor.stages import Runtime
 from monitor.statistics.rates import Sums
 from monitor.statistics.review import ReviewOutlook, outlook, truth_of
-from monitor.statistics.review_draws import JudgedResult, draw, verdict_shares
+from monitor.statistics.review_draws import verdict_shares
 from monitor.storage import files
 from monitor.storage.damage import reporter
-from monitor.storage.history.judged import JudgedReader, ReviewableResult
+from monitor.storage.history.judged import JudgedReader
 from monitor.storage.history.reader import HistoryReader
 from monitor.storage.labels import LabelStore
 from monitor.telemetry.events import Event
@@ -45,25 +54,8 @@ __all__ = ["JudgeMeasure", "JudgeSays", "ReviewCase", "ReviewOrder", "ReviewQueu
 
 MORE: Final = 40
 """Labels that the outlook of the queue assumes."""
-NEWEST_AT_MOST: Final = 5_000
-"""The newest results of an app and evaluator among which cases are drawn."""
-_FRESH: Final = 60.0
-_KEPT: Final = 16
 _LOOK_EVERY: Final = 60.0
 _TIDY_EVERY: Final = 3600.0
-_SHOWN_FOR: Final = 600.0
-"""Seconds for which a case that one reviewer has open is given to no other."""
-_SECOND_OPINION: Final = 10
-"""One case of so many is given to a second reviewer."""
-
-
-class ReviewOrder(StrEnum):
-    """Which case comes next. Only `measure` draws at random, so only its labels measure the judge."""
-
-    MEASURE = "measure"
-    DOUBTFUL = "doubtful"  # the judge's explanation or its second judgement says the opposite of its score
-    NEWEST = "newest"
-    DISAGREED = "disagreed"  # two people disagree, and the reviewer has not said anything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +114,9 @@ class ReviewQueue:
     ) -> None:
         report = reporter("labels", runtime.events, runtime.metrics)
         self.labels = LabelStore(folder / files.LABELS, runtime.clock, report)
-        self._history = folder / files.HISTORY
-        self._judged = JudgedReader(self._history)
+        self._history = HistoryReader(folder / files.HISTORY)
+        self._judged = JudgedReader(folder / files.HISTORY)
+        self._orders = CaseOrders(folder, self.labels, runtime.clock, versions, retention)
         self._scales = scales
         self._versions = versions
         self._clock = runtime.clock
@@ -135,25 +128,31 @@ class ReviewQueue:
         self._failing = False
         self._as_good = runtime.metrics.judge_as_good
         self._one = anyio.Lock()
-        self._frames: dict[tuple[str, str, str], tuple[float, list[ReviewableResult]]] = {}
-        self._shown: dict[str, tuple[str, float]] = {}
 
     async def next(
-        self, app: str, evaluator: str, reviewer: str, order: ReviewOrder = ReviewOrder.MEASURE
+        self, app: str, evaluator: str, reviewer: str, order: str = ReviewOrder.MEASURE
     ) -> ReviewCase | None:
         """Return the next case for a reviewer, without the judge's verdict; None where there is none.
 
-        The same case comes again until the reviewer has labelled it. Raises `InvalidData` for an evaluator that is not
-        configured.
+        The same case comes again until the reviewer has labelled it. `order`: what `WantedOrder.parse` reads. Raises
+        `InvalidData` for another one, and for an evaluator that is not configured.
         """
-        self._version(evaluator)
+        wanted, place = WantedOrder.parse(order), self._place(app, evaluator)
+
+        def look() -> Sequence[str]:
+            return self._orders.candidates(place, wanted, reviewer, self._by_result(place))
+
         async with self._one:
-            for result_id in await anyio.to_thread.run_sync(self._candidates, app, evaluator, reviewer, order):
+            for result_id in await anyio.to_thread.run_sync(look):
                 found = await anyio.to_thread.run_sync(self._case, result_id, reviewer)
                 if found is not None:
-                    self._show(result_id, reviewer)
+                    self._orders.show(result_id, reviewer)
                     return found
         return None
+
+    async def choices(self, app: str, evaluator: str) -> OrderChoices:
+        """Return the incidents and topics whose answers `next` can be asked for. Raises `InvalidData` as it does."""
+        return await anyio.to_thread.run_sync(self._orders.choices, self._place(app, evaluator))
 
     async def case(self, result_id: str, reviewer: str) -> ReviewCase | None:
         """Return a case as this reviewer may see it; None where the result is not kept any more.
@@ -172,7 +171,7 @@ class ReviewQueue:
         """
         async with self._one:
             label = await anyio.to_thread.run_sync(self._record, result_id, reviewer, verdict, level, comment)
-            self._shown.pop(result_id, None)
+            self._orders.close(result_id)
         if label is None:
             return None
         await self._take_effect(label.evaluator)
@@ -190,13 +189,12 @@ class ReviewQueue:
 
     async def status(self, app: str, evaluator: str) -> ReviewStatus:
         """Return how far the review has come. Raises `InvalidData` for an evaluator that is not configured."""
-        self._version(evaluator)
-        return await anyio.to_thread.run_sync(self._status, app, evaluator)
+        return await anyio.to_thread.run_sync(self._status, self._place(app, evaluator))
 
     async def disagreements(self, app: str, evaluator: str) -> list[list[Label]]:
         """Return the labels of each result on which people disagree, the newest first."""
-        known = await anyio.to_thread.run_sync(self._by_result, app, evaluator, self._version(evaluator))
-        return [labels for labels in reversed(known.values()) if _disagree(labels)]
+        known = await anyio.to_thread.run_sync(self._by_result, self._place(app, evaluator))
+        return [labels for labels in reversed(known.values()) if disagree(labels)]
 
     async def measured(self, evaluator: str) -> JudgeMeasure:
         """Measure the present version of an evaluator by all its labels. Raises `InvalidData` as `next` does."""
@@ -246,7 +244,9 @@ class ReviewQueue:
 
     def _calibration(self, evaluator: str, known: Mapping[str, Sequence[Label]]) -> JudgeCalibration:
         version = self._versions[evaluator]
-        return calibration(evaluator, version, known, lambda app: self._frame(app, evaluator, version))
+        return calibration(
+            evaluator, version, known, lambda app: self._orders.frame(QueuePlace(app, evaluator, version))
+        )
 
     def tidy(self) -> None:
         """Drop draws whose results are gone and comments that are older than texts. Blocks; raises `MonitorError`."""
@@ -258,68 +258,6 @@ class ReviewQueue:
             self.labels.blank_comments(now - self._texts_retention)
 
     # -- in a thread
-
-    def _candidates(self, app: str, evaluator: str, reviewer: str, order: ReviewOrder) -> Sequence[str]:
-        """Return results in the order in which to try them: some may be gone."""
-        version = self._version(evaluator)
-        known = self._by_result(app, evaluator, version)
-        mine = {name for name, labels in known.items() if any(one.reviewer == reviewer for one in labels)}
-        if order is ReviewOrder.DISAGREED:
-            return [name for name in reversed(known) if name not in mine and _disagree(known[name])]
-        frame = self._frame(app, evaluator, version)
-        if order is not ReviewOrder.MEASURE:
-            wanted = (one for one in frame if one.has_texts and (order is ReviewOrder.NEWEST or one.doubtful))
-            return [one.result_id for one in wanted if one.result_id not in mine]
-        return self._to_measure(frame, known, mine, reviewer, (app, evaluator, version))
-
-    def _to_measure(
-        self,
-        frame: Sequence[ReviewableResult],
-        known: Mapping[str, Sequence[Label]],
-        mine: set[str],
-        reviewer: str,
-        place: tuple[str, str, str],
-    ) -> Sequence[str]:
-        app, evaluator, version = place
-        drawn = self.labels.draws(app, evaluator, version)
-        kept = {one.result_id: one for one in frame if one.has_texts}
-        now = self._clock.now()
-        open_, second = [], []
-        for number, one in enumerate(drawn):
-            if one.result_id in mine or one.result_id not in kept:
-                continue
-            if one.result_id not in known:
-                by, until = self._shown.get(one.result_id, (reviewer, 0.0))
-                if by == reviewer or until < now:
-                    open_.append(one.result_id)
-            elif number % _SECOND_OPINION == 0 and len(known[one.result_id]) == 1:
-                second.append(one.result_id)
-        if open_ or second:
-            return [*open_, *second]
-        results, truths = testable(frame), truths_of(known)
-        done = {one.result_id for one in drawn}
-        number = len(drawn)
-        while (found := draw(results, done, truths, number)) is not None:
-            request = kept[found.key].request_id
-            user = HistoryReader(self._history).user_of(request)
-            self.labels.keep_draw(
-                ReviewDraw(
-                    result_id=found.key,
-                    request_id=request,
-                    app=app,
-                    evaluator=evaluator,
-                    version=version,
-                    draw=found.draw,
-                    probability=found.probability,
-                    at=now,
-                    user=user,
-                )
-            )
-            if found.key not in known or (found.key not in mine and number % _SECOND_OPINION == 0):
-                return [found.key]
-            done.add(found.key)  # it was picked and labelled before: its labels measure from now on
-            number += 1
-        return []
 
     def _case(self, result_id: str, reviewer: str) -> ReviewCase | None:
         row = self._judged.by_id(result_id)
@@ -359,23 +297,20 @@ class ReviewQueue:
             comment=comment,
             score=None if row["score"] is None else float(row["score"]),
             weight=float(row["weight"]),
-            user=HistoryReader(self._history).user_of(request),
+            user=self._history.user_of(request),
             answered_at=float(row["answered_at"] or row["evaluated_at"]),
         )
         return label if self.labels.put(label) else None
 
-    def _status(self, app: str, evaluator: str) -> ReviewStatus:
-        version = self._version(evaluator)
-        known = self._by_result(app, evaluator, version)
+    def _status(self, place: QueuePlace) -> ReviewStatus:
+        known = self._by_result(place)
         measuring = [labels for labels in known.values() if labels[-1].draw.measures and truth_of(labels) is not None]
-        frame = self._frame(app, evaluator, version)
+        frame = self._orders.frame(place)
         return ReviewStatus(
-            app=app,
-            evaluator=evaluator,
-            version=version,
+            **place._asdict(),
             labels=len(measuring),
             others=len(known) - len(measuring),
-            disagreements=sum(map(_disagree, known.values())),
+            disagreements=sum(map(disagree, known.values())),
             waiting=sum(one.has_texts and is_test(one.request_id) and one.result_id not in known for one in frame),
             outlook=outlook(
                 Sums.total(Sums.of(one.weight, defect=one.defect) for one in frame),
@@ -385,42 +320,13 @@ class ReviewQueue:
             ),
         )
 
-    def _by_result(self, app: str, evaluator: str, version: str) -> dict[str, list[Label]]:
-        return by_result(self.labels.find(app=app, evaluator=evaluator, version=version))
+    def _by_result(self, place: QueuePlace) -> dict[str, list[Label]]:
+        return by_result(self.labels.find(app=place.app, evaluator=place.evaluator, version=place.version))
 
-    def _frame(self, app: str, evaluator: str, version: str) -> list[ReviewableResult]:
-        """Return the newest results, as they are now or were a minute ago."""
-        place, now = (app, evaluator, version), self._clock.now()
-        read, found = self._frames.pop(place, (float("-inf"), []))
-        if not 0 <= now - read < _FRESH:
-            read, found = now, self._judged.reviewable(*place, now - self._retention, NEWEST_AT_MOST)
-        while len(self._frames) >= _KEPT:
-            self._frames.pop(next(iter(self._frames)), None)
-        self._frames[place] = read, found
-        return found
+    def _place(self, app: str, evaluator: str) -> QueuePlace:
+        return QueuePlace(app, evaluator, self._version(evaluator))
 
     def _version(self, evaluator: str) -> str:
         if evaluator not in self._versions:
             raise InvalidData(f"evaluator: {evaluator[:100]!r} is none of {', '.join(sorted(self._versions))}")
         return self._versions[evaluator]
-
-    def _show(self, result_id: str, reviewer: str) -> None:
-        now = self._clock.now()
-        self._shown = {name: (by, until) for name, (by, until) in self._shown.items() if until >= now}
-        self._shown[result_id] = reviewer, now + _SHOWN_FOR
-
-
-def testable(frame: Sequence[ReviewableResult]) -> list[JudgedResult]:
-    """Return the results that may be drawn to measure the judge: of the half that measures, with something to read."""
-    found = (one for one in frame if one.has_texts and is_test(one.request_id))
-    return [JudgedResult(one.result_id, one.defect, one.score, one.weight, one.doubtful) for one in found]
-
-
-def truths_of(known: Mapping[str, Sequence[Label]]) -> dict[str, bool]:
-    """Return by result whether people call the answer a defect; without those of which they cannot tell."""
-    return {name: truth for name, labels in known.items() if (truth := truth_of(labels)) is not None}
-
-
-def _disagree(labels: Sequence[Label]) -> bool:
-    said = {one.verdict for one in labels} - {LabelVerdict.CANNOT_TELL}
-    return len(said) > 1

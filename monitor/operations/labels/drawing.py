@@ -7,8 +7,8 @@ from typing import Any
 from monitor.clock import Clock
 from monitor.config import Config
 from monitor.errors import MonitorError
-from monitor.jobs.review import NEWEST_AT_MOST, testable, truths_of
 from monitor.jobs.review.effects import by_result
+from monitor.jobs.review.orders import NEWEST_AT_MOST, testable, truths_of
 from monitor.model.label import ReviewDraw
 from monitor.operations.export import collect_results
 from monitor.statistics.review_draws import draws

@@ -156,6 +156,17 @@ class AnswerReader:
                 found.append(load_features(body))
         return found
 
+    def features_of(self, ids: Collection[str]) -> dict[str, CaseFeatures]:
+        """Return the features of cases by request; without those that are not kept."""
+        wanted, found = list(ids), dict[str, CaseFeatures]()
+        for start in range(0, len(wanted), _AT_ONCE):
+            part = wanted[start : start + _AT_ONCE]
+            sql = f"SELECT request_id, body FROM features WHERE request_id IN ({marks(part)})"  # noqa: S608 - question marks
+            for request, body in self._file.query(sql, part):
+                with suppress(*_FAULTS):
+                    found[request] = load_features(body)
+        return found
+
     def question_texts(self, ids: Collection[str]) -> dict[str, str]:
         """Return the beginnings of questions by request; without those whose text is not kept."""
         wanted = list(ids)

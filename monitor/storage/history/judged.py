@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from monitor.model.external import USER_FEEDBACK, ScoreSource
 from monitor.storage.history.rows import load
 from monitor.storage.history.tables import FORMAT
-from monitor.storage.sqlite import ReadOnly
+from monitor.storage.sqlite import ReadOnly, marks
 
 _FAULTS: Final = (ValueError, TypeError, KeyError, AttributeError)
 _REVIEWABLE: Final = (
     "SELECT id, trace_id, at, defect, score, json_extract(CAST(body AS TEXT), '$.weight'),"
-    " coalesce(json_extract(CAST(body AS TEXT), '$.contradicts'), 0)"
-    " OR coalesce(json_extract(CAST(body AS TEXT), '$.second.outcome') = 'refuted', 0),"
+    " coalesce(json_extract(CAST(body AS TEXT), '$.contradicts'), 0),"
+    " coalesce(json_extract(CAST(body AS TEXT), '$.second.outcome') = 'refuted', 0)"
+    " OR coalesce(json_extract(CAST(body AS TEXT), '$.recheck') = 'other', 0),"
     " coalesce(json_type(CAST(body AS TEXT), '$.response') = 'text', 0)"
-    " FROM results WHERE app = ?1 AND evaluator = ?2 AND at >= ?4 AND outcome = 'score'"
+    " FROM results WHERE app = ?1 AND evaluator = ?2 AND at >= ?4 AND at <= ?6 AND outcome = 'score'"
     " AND json_valid(CAST(body AS TEXT)) AND json_extract(CAST(body AS TEXT), '$.scope') = 'live'"
     " AND json_extract(CAST(body AS TEXT), '$.version') = ?3 ORDER BY at DESC, id LIMIT ?5"
 )
+_VOTES: Final = (
+    "SELECT trace_id, defect FROM results WHERE trace_id IN ({}) AND outcome = 'score' AND evaluator NOT IN ({})"
+    " AND (evaluator = ? OR (json_valid(CAST(body AS TEXT))"
+    " AND json_extract(CAST(body AS TEXT), '$.score_source') = ?)) ORDER BY at, id"
+)
+_AT_ONCE: Final = 500
 
 
 class ReviewableResult(NamedTuple):
     """A score that counts in the rate of its evaluator. `at`: wall-clock second of the result.
 
-    `doubtful`: the judge's explanation or its second judgement says the opposite of the score. `has_texts`: whether
-    there is something to read.
+    `contradicts`: the judge's explanation says the opposite of the score. `flips`: the judge said the opposite when it
+    was asked again. `has_texts`: whether there is something to read.
     """
 
     result_id: str
@@ -36,8 +45,14 @@ class ReviewableResult(NamedTuple):
     defect: bool
     score: float
     weight: float
-    doubtful: bool
+    contradicts: bool
+    flips: bool
     has_texts: bool
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the judge itself gives reason to doubt the verdict."""
+        return self.contradicts or self.flips
 
 
 class JudgedReader:
@@ -47,18 +62,46 @@ class JudgedReader:
         self._path = path
         self._file = ReadOnly(path, FORMAT, name="the history")
 
-    def reviewable(self, app: str, evaluator: str, version: str, since: float, limit: int) -> list[ReviewableResult]:
-        """Return the newest scores from the wall-clock second `since` on, the newest first. None without a file."""
+    def reviewable(
+        self, app: str, evaluator: str, version: str, since: float, limit: int, *, until: float = math.inf
+    ) -> list[ReviewableResult]:
+        """Return the newest scores between two wall-clock seconds, the newest first. None without a file."""
         if not self._path.exists():
             return []
         found = []
-        for result_id, request_id, at, defect, score, weight, doubtful, has_texts in self._file.query(
-            _REVIEWABLE, [app, evaluator, version, since, limit]
+        for result_id, request_id, at, defect, score, weight, *said in self._file.query(
+            _REVIEWABLE, [app, evaluator, version, since, limit, until]
         ):
             with suppress(*_FAULTS):  # damaged bytes that SQLite does not notice
-                numbers = float(at), bool(defect), float(score), float(weight), bool(doubtful), bool(has_texts)
-                if numbers[3] > 0:
-                    found.append(ReviewableResult(result_id, request_id, *numbers))
+                contradicts, flips, has_texts = map(bool, said)
+                one = ReviewableResult(
+                    result_id,
+                    request_id,
+                    float(at),
+                    bool(defect),
+                    float(score),
+                    float(weight),
+                    contradicts,
+                    flips,
+                    has_texts,
+                )
+                if one.weight > 0:
+                    found.append(one)
+        return found
+
+    def votes(self, requests: Iterable[str], own: Collection[str]) -> dict[str, bool]:
+        """Return by request whether its user calls the answer bad, by their last feedback; without those who gave none.
+
+        `own`: the names of evaluators that are no user's.
+        """
+        if not self._path.exists():
+            return {}
+        wanted, found, others = list(requests), dict[str, bool](), [one for one in own if one != USER_FEEDBACK]
+        for start in range(0, len(wanted), _AT_ONCE):
+            part = wanted[start : start + _AT_ONCE]
+            values = [*part, *others, USER_FEEDBACK, ScoreSource.FEEDBACK.value]
+            sql = _VOTES.format(marks(part), marks(others))
+            found.update((request, bool(down)) for request, down in self._file.query(sql, values))
         return found
 
     def by_id(self, result_id: str) -> Mapping[str, Any] | None:

@@ -16,6 +16,8 @@ changes its meaning raises it.
 | `score`, `label`, `level`, `defect`, `explanation` | null unless `outcome` is `score` |
 | `second` | {`outcome`, `score`, `model`} of a severe answer judged again: `confirmed`, `refuted` or `unscored`; else
   left out |
+| `recheck` | `same`, `other` or `unscored`: whether the judge said the same of the defect when asked again; else left
+  out |
 | `contradicts` | true where a judge's explanation says the opposite of the score; else left out |
 | `evidence` | [{`claim`, `verdict`, `start`, `end`, `note`}]: passages of the response, by character |
 | `weight` | how many requests this one represents |
@@ -51,6 +53,7 @@ from monitor.model.outcome import (
     Evidence,
     Outcome,
     RateScope,
+    RecheckOutcome,
     Score,
     Selection,
     Skipped,
@@ -109,6 +112,8 @@ def as_json(result: EvaluationResult, *, texts: bool = True, quotes: bool = True
     }
     if result.second is not None:
         row["second"] = plain(result.second)
+    if result.recheck is not None:
+        row["recheck"] = result.recheck.value
     if score is not None and score.contradicts:
         row["contradicts"] = True
     if result.origin:
@@ -196,6 +201,7 @@ def _result(row: Mapping[str, Any]) -> EvaluationResult:
         score_source=ScoreSource(row["score_source"]),
         origin=row.get("origin", ""),
         second=_second(row.get("second")),
+        recheck=RecheckOutcome(row["recheck"]) if row.get("recheck") else None,
         known_id=row["id"],
     )
 

@@ -35,6 +35,10 @@ class ReviewQueueView(ApiModel):
     """Answers on which people disagree."""
     waiting: int
     """Answers that may be drawn and have no label yet."""
+    incidents: dict[str, str]
+    """What `by` may be for the answers of one incident, with when it fired; only in the list of queues."""
+    topics: dict[str, str]
+    """What `by` may be for the questions of one topic, with its name; only in the list of queues."""
     judge_rate: float | None
     """The defect rate by the judge alone, among the answers that labels are drawn from; null as the next."""
     corrected_rate: float | None
@@ -61,6 +65,8 @@ class ReviewQueueView(ApiModel):
             others=status.others,
             disagreements=status.disagreements,
             waiting=status.waiting,
+            incidents={},
+            topics={},
             judge_rate=found.raw if found else None,
             corrected_rate=found.corrected.rate if found else None,
             lower=found.corrected.lower if found else None,

@@ -13,7 +13,7 @@ import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
 from monitor.errors import InvalidData
-from monitor.jobs.review import ReviewOrder
+from monitor.jobs.review.orders import ReviewOrder, WantedOrder
 from monitor.model.label import Label, LabelVerdict
 from monitor.telemetry.events import Event
 from monitor.telemetry.site import VIEWER
@@ -29,7 +29,7 @@ from monitor.web.review.views import (
     ReviewView,
     case_view,
 )
-from monitor.web.texts import to_review, whole
+from monitor.web.texts import moment, to_review, whole
 
 GONE: Final = "This answer has been deleted meanwhile: after its retention, or on request. Nothing was saved."
 LONGEST_COMMENT: Final = 4_000
@@ -40,9 +40,11 @@ _QUEUES: Final = 30
 """Queues that are shown at once: each is read from the history."""
 _ORDERS: Final[Mapping[ReviewOrder, str]] = {
     ReviewOrder.MEASURE: "drawn at random, to measure the judge",
-    ReviewOrder.DOUBTFUL: "where the judge contradicts itself",
+    ReviewOrder.CONTRADICTIONS: "the judge's explanation contradicts its verdict",
+    ReviewOrder.FLIPS: "the judge said otherwise when asked again",
+    ReviewOrder.USERS: "the user's feedback contradicts the judge",
+    ReviewOrder.DISAGREED: "people disagree",
     ReviewOrder.NEWEST: "newest first",
-    ReviewOrder.DISAGREED: "where people disagree",
 }
 
 ShortText = Annotated[str, Field(max_length=512)]
@@ -114,13 +116,23 @@ class ReviewWork:
             reviewer=whole(who),
             blind=self._blind,
             orders={one.value: words for one, words in _ORDERS.items()},
-            queues=[await self.queue(*place) for place in known[:_QUEUES]],
+            queues=[await self._with_choices(*place) for place in known[:_QUEUES]],
             left_out=max(len(known) - _QUEUES, 0),
         )
 
     async def queue(self, app: str, evaluator: str) -> ReviewQueueView:
         """Return one queue. Raises `InvalidData` for an evaluator that is not configured."""
         return ReviewQueueView.of(await self._queue.status(app, evaluator))
+
+    async def _with_choices(self, app: str, evaluator: str) -> ReviewQueueView:
+        """Return one queue with the orders that only it has."""
+        view, found = await self.queue(app, evaluator), await self._queue.choices(app, evaluator)
+        incidents = {
+            WantedOrder(ReviewOrder.INCIDENT, one.id).name: f"of {moment(one.fired)} UTC, {one.worst}"
+            for one in found.incidents
+        }
+        topics = {WantedOrder(ReviewOrder.TOPIC, one).name: whole(one) for one in found.topics}
+        return view.model_copy(update={"incidents": incidents, "topics": topics})
 
     async def labels(self, who: str, show: queries.Show) -> ReviewLabelsView:
         """Return the newest labels, or those about which people disagree."""
@@ -132,11 +144,8 @@ class ReviewWork:
 
     async def next(self, who: str, asked: ReviewQuery) -> ReviewQuery:
         """Return where the next answer to label is; without a `result` if there is none. Raises `BadQueryError`."""
-        if asked.by and asked.by not in set(ReviewOrder):
-            raise BadQueryError(f"by: {asked.by!r:.80} is not one of: {', '.join(ReviewOrder)}")
-        order = ReviewOrder(asked.by or ReviewOrder.MEASURE)
         try:
-            found = await self._queue.next(asked.app, asked.evaluator, who, order)
+            found = await self._queue.next(asked.app, asked.evaluator, who, asked.by)
         except InvalidData as error:
             raise BadQueryError(str(error)) from None
         return asked._replace(result=found.result_id if found is not None else "")

@@ -139,6 +139,7 @@ async def test_a_case_judged_twice_tells_how_steady_the_judge_is_and_changes_no_
     bench = Bench(JudgedEvaluator(), judge=Moody(), recheck=1.0)
     await bench.run(case())
     assert [one.outcome.value for one in bench.results] == [4]
+    assert [one.recheck for one in bench.results] == [outcome]
     assert total(bench.runtime.metrics, "ragmonitor_judge_rechecks_total", outcome=outcome) == 1
     assert total(bench.runtime.metrics, "ragmonitor_judge_rechecks_total") == 1
     assert total(bench.runtime.metrics, "ragmonitor_evaluations_total") == 1
