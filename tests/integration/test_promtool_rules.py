@@ -15,6 +15,7 @@ import yaml
 from monitor.alerts import catalogue
 from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy
+from monitor.alerts.prometheus.grafana_rules import render_grafana
 from monitor.alerts.prometheus.rule_tests import render_tests
 from monitor.alerts.prometheus.rules import render, render_resource
 from monitor.clock import ManualClock
@@ -75,6 +76,7 @@ def rules_of(text: str) -> list[dict[str, Any]]:
     ("name", "rendered"),
     [
         ("rules.yml", render(POLICIES, runbooks=ADDRESS)),
+        ("rules_grafana.yml", render_grafana(POLICIES, runbooks=ADDRESS)),
         ("rules_regression.yml", render(RISING, runbooks=ADDRESS)),
         ("rules_regression_test.yml", render_tests(RISING, rules_file="rules_regression.yml")),
     ],

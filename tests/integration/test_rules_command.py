@@ -60,3 +60,18 @@ def test_the_default_configuration_alerts_on_regressions(tmp_path: Path) -> None
 
 def test_a_format_that_does_not_exist_is_refused(config: Path) -> None:
     assert CliRunner().invoke(app, ["rules", "-c", str(config), "--format", "json"]).exit_code == 2
+
+
+def test_grafana_gets_the_same_expressions_for_the_data_source_that_is_named(config: Path) -> None:
+    rules = yaml.safe_load(written("-c", str(config)))
+    grafana = yaml.safe_load(written("-c", str(config), "--format", "grafana", "--datasource", "mimir"))
+    assert [rule["expr"] for group in rules["groups"] for rule in group["rules"]] == [
+        rule["data"][0]["model"]["expr"] for group in grafana["groups"] for rule in group["rules"]
+    ]
+    assert {rule["data"][0]["datasourceUid"] for group in grafana["groups"] for rule in group["rules"]} == {"mimir"}
+
+
+def test_a_data_source_is_for_grafana_only(config: Path) -> None:
+    result = CliRunner().invoke(app, ["rules", "-c", str(config), "--datasource", "mimir"])
+    assert result.exit_code == 2
+    assert "requires --format grafana" in result.output
