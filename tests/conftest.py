@@ -1,35 +1,25 @@
 from __future__ import annotations
 
 import gc
-import os
 import shutil
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 
-from tests.support import suite
+from tests.support import examples, suite, tools
 from tests.support.kafka import Broker
-
-TIMES = int(os.environ.get("PROPERTY_TIMES", "0"))
-"""0 tries the same examples on every machine; N draws new ones, N times as many."""
-
-# Two busy cores are no place for deadlines or for a limit on the time that drawing takes.
-settings.register_profile(
-    "project",
-    max_examples=50 * max(TIMES, 1),
-    derandomize=not TIMES,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("project")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="only files that need nothing but Python and a few minutes")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "lengthy: computes for seconds, or starts process after process")
+    examples.load(quick=config.option.quick)
+    tools.quick = config.option.quick
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -38,7 +28,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the files into the order in which the processes of one run take them."""
+    """Put the files into the order in which the processes of one run take them, and let `make test` skip some."""
+    for item in items if config.option.quick else ():
+        if item.get_closest_marker("lengthy"):
+            item.add_marker(pytest.mark.skip(reason="tests that compute for seconds or start process after process"))
     if not hasattr(config, "workerinput"):
         return
     files = defaultdict(list)
@@ -47,10 +40,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for file in suite.in_order(list(files)) for item in files[file]]
 
 
+def _skipped(reports: Iterable[pytest.TestReport]) -> dict[str, list[str]]:
+    """Return the files of tests that were skipped, with how many in each, by the reason."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for report in reports:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+        found[reason.removeprefix("Skipped: ")][report.nodeid.partition("::")[0].removeprefix("tests/")] += 1
+    return {reason: [f"{file} ({number})" for file, number in files.items()] for reason, files in sorted(found.items())}
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if config.option.quick:
+        terminalreporter.reportchars = terminalreporter.reportchars.replace("s", "")  # each is named here, once
         terminalreporter.section("not run here: `make test-all` runs them where they find what they need")
         for reason, files in suite.all_left_out().items():
+            terminalreporter.write_line(f"{reason}: {', '.join(files)}")
+        for reason, files in _skipped(terminalreporter.stats.get("skipped", [])).items():
             terminalreporter.write_line(f"{reason}: {', '.join(files)}")
 
 

@@ -193,6 +193,7 @@ def test_a_file_of_something_else_is_left_as_it_is(content, tmp_path):
     assert "choose another file" in ended.stderr
 
 
+@pytest.mark.lengthy
 def test_an_interrupt_leaves_a_whole_file_and_the_same_command_goes_on(llm, tmp_path):
     config = judged_by(llm, tmp_path, max_concurrency=2)
     rows = write_rows(tmp_path / "rows.jsonl", [row(number, f"{GOOD} {number}") for number in range(8)])
@@ -385,6 +386,7 @@ def test_a_table_of_all_evaluators_fits_a_line_each(llm, tmp_path):
     assert sum(line.startswith(("evaluator", *names)) for line in tables.splitlines()) == len(names) + 1
 
 
+@pytest.mark.lengthy
 def test_in_a_narrow_terminal_the_last_columns_follow_in_a_table_below(judged, llm, tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", [row(1)])
     ours, theirs = pty.openpty()

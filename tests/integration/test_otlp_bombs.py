@@ -168,6 +168,7 @@ def test_s7_absurd_content_is_refused_quickly_and_the_worker_lives(http: Receive
     assert post(http, gzip.compress(GOOD)) == 200
 
 
+@pytest.mark.lengthy
 def test_s8_a_thousand_half_open_connections_do_not_keep_others_out(http: ReceiverProcess) -> None:
     halves = (b"", b"POST /v1/traces HTTP/1.1\r\nhost: x\r\n")
     body = (

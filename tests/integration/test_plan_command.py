@@ -23,6 +23,7 @@ def planned(*arguments: object) -> dict[str, Any]:
     return json.loads(ended.stdout)
 
 
+@pytest.mark.lengthy
 def test_more_judged_answers_notice_sooner_and_cost_in_proportion() -> None:
     found = planned("--rate", "2%", "--worse", "10%", "--threshold", "3%", "--price-per-evaluation", "0.001",
                     "--scored-per-hour", "10,100,1000")  # fmt: skip
@@ -39,6 +40,7 @@ def test_the_numbers_needed_are_those_that_the_alerts_themselves_go_by() -> None
     assert [one["scored"] for one in found["needed"]] == [judged_to_tell(0.03, 0.06, z) for z in (3.09, 2.58, 2.33)]
 
 
+@pytest.mark.lengthy
 def test_where_answers_come_in_sessions_it_takes_as_many_sessions_as_answers_else() -> None:
     asked = ("--rate", "2%", "--worse", "10%", "--threshold", "3%")
     alone = planned(*asked, "--scored-per-hour", "10,100")
@@ -51,6 +53,7 @@ def test_where_answers_come_in_sessions_it_takes_as_many_sessions_as_answers_els
         assert max(few["false_alarms"], many["false_alarms"]) <= 0.6
 
 
+@pytest.mark.lengthy
 def test_a_plan_for_sessions_says_so() -> None:
     printed = command("plan", "--scored-per-hour", "100", "--answers-per-session", "10").stdout
     assert "Answers come in sessions of 10 that are bad or good together." in printed
@@ -117,6 +120,7 @@ def test_a_question_that_makes_no_sense_is_refused(wrong: tuple[str, ...]) -> No
     assert command("plan", *wrong).exit_code == 2
 
 
+@pytest.mark.lengthy
 def test_the_false_pages_of_an_alert_on_severe_cases_are_stated(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     config = {

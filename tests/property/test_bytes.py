@@ -15,8 +15,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from monitor.errors import InvalidData
 from monitor.model.span import EncodedGroup, Signal
 from monitor.transport.otlp import json_mapping, wire
+from tests.support.examples import TIMES, examples
 from tests.support.fuzzing import read_body
-from tests.support.hostile_traces import KEYS, ODDITIES, TIMES, examples
+from tests.support.hostile_traces import KEYS, ODDITIES
 from tests.support.traces import SETUPS
 
 pytestmark = pytest.mark.timeout(1200)

@@ -13,7 +13,8 @@ from monitor.extraction import compose, documents, messages, prompt, slices, val
 from monitor.extraction.settings import AttributeMap, ExtractionSettings
 from monitor.model.span import Span, Value
 from monitor.model.trace import Trace
-from tests.support.hostile_traces import KEYS, VALUES, WORDS, assert_sound, examples
+from tests.support.examples import examples
+from tests.support.hostile_traces import KEYS, VALUES, WORDS, assert_sound
 from tests.support.traces import TRACE_ID
 
 pytestmark = pytest.mark.timeout(1200)

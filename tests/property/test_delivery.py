@@ -27,7 +27,8 @@ from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.ingest.head import HeadSampling
 from monitor.transport.otlp import wire
 from monitor.transport.otlp.decode import decode
-from tests.support.hostile_traces import TRACES, examples, read_parts
+from tests.support.examples import examples
+from tests.support.hostile_traces import TRACES, read_parts
 from tests.support.traces import SETUPS, captured_parts
 
 SETTINGS = AssemblySettings()

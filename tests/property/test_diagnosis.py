@@ -6,13 +6,14 @@ import math
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.statistics.diagnosis import alert_looks, diagnose, diagnose_alert
 from monitor.statistics.diagnosis.cases import Factor, JudgedCase
 from monitor.statistics.diagnosis.results import Diagnosis
 from monitor.statistics.diagnosis.search import FACTORS_AT_MOST
+from tests.support.examples import examples
 
 FACTORS = [
     *(Factor("slice", "tenant", str(number), pairs=True) for number in range(3)),
@@ -41,7 +42,7 @@ def case_lists(draw: st.DrawFn, weights: st.SearchStrategy[float] = WEIGHTS) -> 
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(case_lists())
 def test_every_diagnosis_keeps_its_bounds(cases: list[JudgedCase]) -> None:
     found = diagnose(cases, 30.0)
@@ -59,7 +60,7 @@ def test_every_diagnosis_keeps_its_bounds(cases: list[JudgedCase]) -> None:
     assert found.visible is None or 0.1 <= found.visible <= 1
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(case_lists(), st.randoms(use_true_random=False))
 def test_the_order_of_the_cases_does_not_matter(cases: list[JudgedCase], rng: random.Random) -> None:
     before = diagnose(cases, 30.0)
@@ -68,21 +69,21 @@ def test_the_order_of_the_cases_does_not_matter(cases: list[JudgedCase], rng: ra
     assert diagnose(shuffled, 30.0) == before
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(case_lists(st.floats(1.0, 100.0)), st.sampled_from([2.0**-40, 0.5, 8.0, 2.0**60]))
 def test_weights_in_another_unit_say_the_same(cases: list[JudgedCase], unit: float) -> None:
     scaled = [one._replace(weight=one.weight * unit) for one in cases]
     assert diagnose(scaled, 30.0) == diagnose(cases, 30.0)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(case_lists())
 def test_a_factor_that_a_case_has_twice_counts_once(cases: list[JudgedCase]) -> None:
     twice = [one._replace(factors=one.factors * 2) for one in cases]
     assert diagnose(twice, 30.0) == diagnose(cases, 30.0)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(case_lists(st.just(1.0)), st.floats(30, 100), st.floats(30, 100), st.randoms(use_true_random=False))
 def test_what_comes_later_changes_no_look_that_was_made(
     cases: list[JudgedCase], fired: float, now: float, rng: random.Random

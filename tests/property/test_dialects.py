@@ -18,7 +18,8 @@ from monitor.model.case import ReadingStatus
 from monitor.model.span import LogRecord, Origin, Part, Span, SpanEvent, Value
 from monitor.model.trace import Trace
 from monitor.stages import Convention, Observation
-from tests.support.hostile_traces import KEYS, TIMES, TRACES, VALUES, WORDS, assert_sound, decoded, examples, read_parts
+from tests.support.examples import TIMES, examples
+from tests.support.hostile_traces import KEYS, TRACES, VALUES, WORDS, assert_sound, decoded, read_parts
 from tests.support.traces import SETUPS, TRACE_ID, Builder, captured_parts
 
 pytestmark = pytest.mark.timeout(1200)

@@ -18,7 +18,7 @@ import pytest
 import monitor.conventions
 import monitor.extraction
 from monitor.extraction import documents, evidence
-from tests.support.hostile_traces import TIMES
+from tests.support.examples import TIMES
 from tests.support.readers import READERS
 from tests.support.work import assert_linear
 

@@ -15,7 +15,7 @@ from tests.support import patterns
 from tests.support.patterns import Found
 from tests.support.work import grows_faster
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.lengthy, pytest.mark.timeout(1200)]
 
 LONGEST: Final = 8_192
 """Characters. Work that grows with the square is plain by then, and still takes only a fraction of a second."""

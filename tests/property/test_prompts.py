@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from monitor.extraction import documents, prompt
 from monitor.extraction.template import PromptTemplate
-from tests.support.hostile_traces import examples
+from tests.support.examples import examples
 from tests.support.readers import is_plain
 
 pytestmark = pytest.mark.timeout(1200)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import registry
 from monitor.extraction import compose, partition
 from monitor.model.case import TraceReading
 from monitor.model.trace import Trace
+from tests.support.examples import examples
 from tests.support.traces import TRACE_ID, Builder, documents
 
 WORDS = ("bicycle", "battery", "helmet", "ferry", "insurance", "harbour", "deposit", "warranty", "lamp", "gear")
@@ -77,7 +78,7 @@ def test_every_span_belongs_to_at_most_one_request(several: list[Asked], data: s
     assert len(spans) == len(set(spans))
 
 
-@settings(max_examples=12)
+@examples(12)
 @given(st.integers(0, 40))
 def test_requests_are_conserved_beyond_the_limit(further: int) -> None:
     number = partition.MAX_REQUESTS + further

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from monitor.extraction import documents, messages, values
 from monitor.model.case import Document, Message
 from monitor.model.span import Value
-from tests.support.hostile_traces import examples
+from tests.support.examples import examples
 from tests.support.readers import is_plain
 
 pytestmark = pytest.mark.timeout(1200)

@@ -1,14 +1,12 @@
-"""Recorded traces to draw from, values of every shape, and how many examples are tried."""
+"""Recorded traces to draw from, and values of every shape."""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import orjson
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from monitor import registry
@@ -19,24 +17,9 @@ from monitor.model.trace import Closed, Trace
 from monitor.transport.otlp.decode import decode
 from tests.support.traces import SETUPS, captured_parts
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-TIMES = int(os.environ.get("PROPERTY_TIMES", "0"))
-"""0 tries the same examples each time; N draws new ones, N times as many: `PROPERTY_TIMES=10 pytest tests/property`."""
-
 TRACES: list[tuple[str, bytes, list[Part]]] = [
     (setup, trace_id, parts) for setup in SETUPS for trace_id, parts in captured_parts(setup).items()
 ]
-
-
-def examples(number: int) -> Callable[[F], F]:
-    """Try `number` examples, the same ones in every run unless `PROPERTY_TIMES` says otherwise."""
-    return settings(
-        max_examples=number * max(TIMES, 1),
-        derandomize=not TIMES,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
 
 
 def decoded(trace_id: bytes, parts: Sequence[Part], closed: Closed = Closed.ROOT_ENDED) -> Trace:

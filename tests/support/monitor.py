@@ -16,7 +16,7 @@ from typing import Any, Self
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.tools import PATIENCE, free_port, wait_until
+from tests.support.tools import PATIENCE, free_port, not_in_quick, wait_until
 
 
 class MonitorProcess:
@@ -48,6 +48,7 @@ class MonitorProcess:
 
     def spawn(self) -> None:
         """Start it, and go on at once."""
+        not_in_quick("tests that start a whole monitor")
         path = self.folder / "config.yaml"
         path.write_text(yaml.safe_dump(self.config))
         with self.log.open("ab") as log:

@@ -29,8 +29,8 @@ SERVERS: Final = {
 }
 """Helpers that bring a real program, with its name and what it is made with."""
 
-LENGTHY: Final = ("tests/e2e", "tests/integration/test_package.py")
-"""Files and folders that need nothing but Python and take minutes: they start monitors again and again."""
+LENGTHY: Final = ("tests/e2e", "tests/integration/test_adding.py", "tests/integration/test_package.py")
+"""Files and folders that need nothing but Python and take minutes: they start monitors or pytest again and again."""
 
 LONGEST: Final = (
     "tests/e2e/test_states.py",
@@ -52,25 +52,32 @@ LONGEST: Final = (
 
 @cache
 def _imported(path: Path) -> frozenset[Path]:
-    """Return the files of the tests that one of them imports."""
+    """Return the files of the tests and of the monitor that one of them imports."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
         elif isinstance(node, ast.Import):
             names |= {one.name for one in node.names}
-    files = (ROOT / f"{name.replace('.', '/')}.py" for name in names if name.startswith("tests."))
+    places = [ROOT / name.replace(".", "/") for name in names if name.startswith(("tests.", "monitor."))]
+    files = (file for place in places for file in (place.with_suffix(".py"), place / "__init__.py"))
     return frozenset(file for file in files if file.exists())
 
 
-def needs(path: Path) -> list[str]:
-    """Return what a file of tests needs beside Python: named by the helpers that it imports, or itself asks for."""
+@cache
+def reached(path: Path) -> frozenset[Path]:
+    """Return the files of the tests and of the monitor that one of them imports, directly or not, and itself."""
     seen, waiting = {path}, [path]
     while waiting:
         for one in _imported(waiting.pop()) - seen:
             seen.add(one)
             waiting.append(one)
-    found = [name for helper, name in SERVERS.items() if ROOT / helper in seen]
+    return frozenset(seen)
+
+
+def needs(path: Path) -> list[str]:
+    """Return what a file of tests needs beside Python: named by the helpers that it imports, or itself asks for."""
+    found = [name for helper, name in SERVERS.items() if ROOT / helper in reached(path)]
     asked = re.findall(r"\brequire\(\"([\w-]+)\"", path.read_text())
     return found or list(dict.fromkeys(asked))
 
@@ -83,7 +90,7 @@ def left_out(path: Path) -> str:
     if missing := needs(path):
         return missing[0]
     lengthy = any(inner.is_relative_to(one) for one in LENGTHY)
-    return "minutes: they start monitors again and again" if lengthy else ""
+    return "minutes: they start monitors or pytest again and again" if lengthy else ""
 
 
 def all_left_out() -> dict[str, list[str]]:

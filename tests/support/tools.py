@@ -26,6 +26,16 @@ def unavailable(what: str) -> NoReturn:
     pytest.skip(f"{what} is not installed")
 
 
+quick = False
+"""Whether this is `make test`, which has a few minutes."""
+
+
+def not_in_quick(what: str) -> None:
+    """Skip what takes long if this is `make test`."""
+    if quick:
+        pytest.skip(what)
+
+
 def require(program: str, package: str = "") -> str:
     """The path of `program`, which the Debian package `package` brings."""
     found = shutil.which(program)

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import suite
+from tests.support import suite, tools
+from tests.support.examples import examples, load
+from tests.support.monitor import MonitorProcess
 from tests.support.paths import ROOT
 from tests.support.tools import free_port
 from tests.support.work import assert_linear, calls
@@ -40,6 +42,19 @@ def test_what_needs_a_real_program_or_minutes_is_left_out_of_the_quick_part_and_
         "integration/test_sdk_javascript.py": "node",
     }.items():
         assert file in left_out[reason]
+
+
+def test_make_test_starts_no_whole_monitor_and_tries_a_quarter_of_the_examples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setattr(tools, "quick", True)
+    with pytest.raises(pytest.skip.Exception, match="start a whole monitor"):
+        MonitorProcess(tmp_path).start()
+    load(quick=True)
+    some = examples(200).max_examples
+    load(quick=False)
+    assert some < examples(200).max_examples / 4 + 1
+    load(quick=request.config.option.quick)
 
 
 def test_every_helper_that_brings_a_program_and_every_lengthy_file_is_there():

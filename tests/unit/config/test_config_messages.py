@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import config
 from monitor.errors import ConfigError
+from tests.support.examples import examples
 from tests.support.paths import ROOT
 
 RUBRIC = (ROOT / "monitor" / "evaluators" / "rubrics" / "relevance.md").read_text()
@@ -338,7 +339,7 @@ def mistaken(draw: st.DrawFn) -> dict[str, Any]:
     return made
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(mistaken())
 def test_no_message_shows_a_class_or_the_words_of_a_library(data):
     try:

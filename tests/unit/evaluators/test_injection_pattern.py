@@ -180,6 +180,7 @@ async def test_a_clean_case_without_a_question_is_skipped_and_an_attack_in_it_is
     assert (await score(InjectionPattern(), query="", contexts=[ORDER])).label == "attack"
 
 
+@pytest.mark.lengthy
 def test_hostile_texts_cost_no_more_than_others() -> None:
     assert_hostile_texts_take_linear_time(InjectionPattern())
 

@@ -14,6 +14,7 @@ from monitor.evaluators.overlap_groundedness import RESPONSE_CHARACTERS, STRETCH
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason
 from monitor.statistics.defect_model import INPUTS, are_inputs, inputs
+from tests.support.examples import examples
 from tests.support.local_evaluators import finish
 from tests.support.paths import DATA
 from tests.support.work import assert_linear
@@ -205,7 +206,7 @@ class TestEvidence:
 
 
 class TestBounds:
-    @settings(deadline=None, max_examples=150)
+    @examples(150)
     @given(st.text(), st.lists(st.text(), max_size=3))
     def test_no_text_raises_and_every_score_is_on_the_scale(self, response: str, contexts: list[str]) -> None:
         case = Case(request_id="1", retrieved_context=tuple(map(Document, contexts)), response=response)
@@ -219,7 +220,7 @@ class TestBounds:
         else:
             assert isinstance(found, Skipped)
 
-    @settings(deadline=None, max_examples=100)
+    @examples(100)
     @given(st.text(max_size=60) | st.text(alphabet="ab .,\n1A\u8fd4\u54c1\u0301'\u2019\u00bd_\uff21", max_size=60))
     def test_a_text_supports_itself(self, text: str) -> None:
         known = {key for sentence in sentences_of_keys(text) for key in sentence}

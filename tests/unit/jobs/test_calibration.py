@@ -10,7 +10,7 @@ from functools import partial
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.errors import InvalidData
@@ -26,6 +26,7 @@ from monitor.jobs.calibration import (
     save,
     watch,
 )
+from tests.support.examples import examples
 from tests.support.runtime import runtime, total
 
 pytestmark = pytest.mark.anyio
@@ -158,7 +159,7 @@ cells = st.builds(
 judges = st.builds(JudgeCalibration, evaluator=names, version=names, cells=st.lists(cells, max_size=4))
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(judges, max_size=4))
 def test_what_is_saved_is_what_is_read(tmp_path_factory, given_judges):
     folder = tmp_path_factory.mktemp("state")
@@ -173,7 +174,7 @@ documents = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(documents)
 def test_whatever_json_it_is_reading_reads_it_or_says_what_is_wrong(tmp_path_factory, document):
     path = tmp_path_factory.mktemp("state") / FILE

@@ -106,6 +106,7 @@ def test_the_unanswered_questions_of_a_fleet_are_those_of_one_history(stored: tu
     assert here.topics[0].examples[0].text.startswith("How long is the warranty")
 
 
+@pytest.mark.lengthy
 def test_the_diagnosis_of_a_fleet_is_that_of_one_history(stored: tuple[Path, Config, float]) -> None:
     folder, config, now = stored
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.clock import ManualClock
@@ -24,6 +24,7 @@ from monitor.sinks.history import HistorySink
 from monitor.storage.damage import remove
 from monitor.storage.history.erasing import erase
 from monitor.telemetry.events import Event
+from tests.support.examples import examples
 from tests.support.following import Receiver, following, ids
 from tests.support.results import judged
 from tests.support.runtime import runtime, total
@@ -101,7 +102,7 @@ def test_pauses_grow_to_a_minute_and_are_as_long_as_the_receiver_asks_up_to_an_h
     assert pauses.after(OSError("gone")) <= 1.0
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(bad=st.sets(st.integers(0, 19), max_size=6), at_once=st.integers(1, 20), in_flight=st.integers(1, 4))
 async def test_a_result_that_is_refused_takes_no_other_with_it(bad: set[int], at_once: int, in_flight: int) -> None:
     receiver = Receiver(bad)
@@ -156,7 +157,7 @@ async def test_a_receiver_that_takes_nothing_loses_nothing_when_patience_ends(tm
         assert set(receiver.taken) == set(ids(range(8)))
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(fails=st.integers(1, 40), in_flight=st.integers(1, 4))
 async def test_a_receiver_that_comes_back_between_two_results_loses_none(fails: int, in_flight: int) -> None:
     clock = ManualClock()

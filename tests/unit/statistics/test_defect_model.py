@@ -108,6 +108,7 @@ def test_whatever_the_verdicts_the_belief_stays_a_normal_distribution_no_wider_t
         assert is_positive_definite(covariance)
 
 
+@pytest.mark.lengthy
 def test_dead_and_collinear_inputs_do_no_harm_in_a_hundred_thousand_verdicts() -> None:
     rng, learner = random.Random(1), DefectModel(SLOPES)
     for _ in range(100_000):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.statistics.diagnosis.cases import Factor, JudgedCase
 from monitor.statistics.group_rates import GroupComparison, compare_groups, corrected_z
+from tests.support.examples import examples
 
 
 def document(name: str) -> Factor:
@@ -93,7 +94,7 @@ CASE = st.builds(
 
 
 @given(st.lists(CASE, max_size=80), st.randoms(use_true_random=False))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_any_answers_can_be_compared_in_any_order(cases: list[JudgedCase], random: Random) -> None:
     found = compare_groups(cases)
     mixed = list(cases)

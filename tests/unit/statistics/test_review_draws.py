@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.model.label import LabelDraw
 from monitor.statistics.review_draws import JudgedResult, allocation, draw, strata, verdict_shares
+from tests.support.examples import examples
 
 results_ = st.lists(
     st.tuples(st.booleans(), st.sampled_from([1.0, 2.0, 3.0, 4.0, 5.0]), st.floats(0.5, 50.0), st.booleans()),
@@ -45,7 +46,7 @@ def test_a_draw_is_the_same_in_any_order_of_the_results(results: list[JudgedResu
 
 
 @given(results_)
-@settings(max_examples=30)
+@examples(30)
 def test_all_draws_are_different_and_have_a_chance(results: list[JudgedResult]):
     drawn: list[str] = []
     while (found := draw(results, set(drawn), {}, len(drawn))) is not None:

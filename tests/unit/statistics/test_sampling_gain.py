@@ -18,6 +18,8 @@ from monitor.statistics.rates import Sums
 from monitor.statistics.sampling_gain import Watch, gain
 from tests.support.paths import DATA
 
+pytestmark = pytest.mark.lengthy
+
 MTRAG = DATA / "boosted" / "mtrag.json"
 
 

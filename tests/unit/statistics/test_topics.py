@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.statistics.topics import (
@@ -15,6 +15,7 @@ from monitor.statistics.topics import (
     topic_of,
 )
 from monitor.storage.history.features import words_of
+from tests.support.examples import examples
 
 QUESTIONS = (
     "How do I return the blue shoes?",
@@ -95,7 +96,7 @@ WORDS = st.lists(st.sampled_from([f"w{number}" for number in range(60)]), max_si
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), WORDS), max_size=200), st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_topics_depend_on_no_order_and_are_few_frequent_and_named_apart(
     given_questions: list[tuple[int, tuple[str, ...]]], random: object
 ) -> None:
@@ -112,7 +113,7 @@ def test_topics_depend_on_no_order_and_are_few_frequent_and_named_apart(
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), WORDS), max_size=200))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_topics_stay_the_same_while_the_questions_do(given_questions: list[tuple[int, tuple[str, ...]]]) -> None:
     questions = [QuestionWords(f"u{unit}", words) for unit, words in given_questions]
     topics = renewed((), questions)

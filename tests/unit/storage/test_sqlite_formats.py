@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.errors import ConfigError, MonitorError
 from tests.support import databases
 from tests.support.databases import EXAMPLES, READERS
+from tests.support.examples import examples
 
 VERSIONS = sorted(EXAMPLES.iterdir())
 
@@ -42,7 +43,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     seed=st.integers(0, 2**32),
     kind=st.sampled_from(["one byte", "200 bytes", "some bytes", "a page", "cut"]),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(60)
 def test_damage_anywhere_in_a_database_costs_rows_at_most(name: str, seed: int, kind: str, made: Path) -> None:
     rng = random.Random(seed)
     image = bytearray((made / name).read_bytes())

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
@@ -23,6 +23,7 @@ from monitor.cli.console.view import AlertRow, ConsoleView, RateRow, WorstAnswer
 from monitor.cli.demo import run_demo, show
 from monitor.cli.demo.embedded import Started
 from monitor.errors import InvalidData
+from tests.support.examples import examples
 
 ROW = RateRow(
     evaluator="overlap_groundedness",
@@ -135,7 +136,7 @@ class TestPicture:
         assert "[bold]b[/] [/]" in text
         assert ":smile:" in text
 
-    @settings(deadline=None, max_examples=60)
+    @examples(60)
     @given(
         st.text(max_size=500),
         st.lists(st.tuples(st.integers(-5, 600), st.integers(-5, 600)), max_size=5),

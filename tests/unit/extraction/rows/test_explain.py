@@ -6,12 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.extraction import rows
 from monitor.extraction.provenance import Provenance
 from monitor.extraction.rows.shapes import SHAPES
+from tests.support.examples import examples
 from tests.support.paths import DATA
 from tests.support.rows import READ_TRACE, contents
 
@@ -116,7 +117,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), VALUES, min_size=2, max_size=9))
-@settings(max_examples=60)
+@examples(60)
 def test_any_row_is_explained(row: dict[str, Any]) -> None:
     taken = rows.take(json.dumps(row).encode())
     for one in taken.rows:

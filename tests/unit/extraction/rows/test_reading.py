@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.errors import InvalidData
@@ -26,6 +26,7 @@ from monitor.model.case import (
     Usage,
 )
 from monitor.operations.offline.files import CaseFiles
+from tests.support.examples import examples
 from tests.support.paths import DATA
 from tests.support.rows import READ_TRACE, contents, reading
 from tests.support.traces import SETUPS
@@ -269,7 +270,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), JSON, min_size=1, max_size=8))
-@settings(max_examples=200)
+@examples(200)
 def test_any_json_object_is_a_reading_or_invalid(value: dict[str, Any]) -> None:
     found = rows.take(json.dumps([value]).encode())
     for row in found.rows:

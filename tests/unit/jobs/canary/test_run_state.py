@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.errors import MonitorError
@@ -14,6 +14,7 @@ from monitor.jobs.canary import run as state
 from monitor.jobs.canary.run import CanaryReference, CanaryState
 from monitor.model.canary import CanaryRun
 from monitor.statistics.reference import WINDOW, Reference, Tally
+from tests.support.examples import examples
 
 counts = st.integers(0, 100)
 cases = st.dictionaries(st.text(min_size=1, max_size=4), st.builds(Tally, counts, counts), max_size=4)
@@ -37,7 +38,7 @@ def run(at: float) -> CanaryRun:
 @given(
     times, st.lists(st.tuples(st.text(min_size=1, max_size=4), counts, cases, st.lists(runs, max_size=3)), max_size=3)
 )
-@settings(max_examples=30)
+@examples(30)
 def test_what_was_written_is_read_again(
     tmp_path_factory: pytest.TempPathFactory,
     last: float,

@@ -105,6 +105,7 @@ def test_of_two_versions_in_a_week_the_last_counts(tmp_path: Path) -> None:
     assert one.now.rate == 0
 
 
+@pytest.mark.lengthy
 def test_many_rates_without_a_change_yield_hardly_any_sure_change(tmp_path: Path) -> None:
     """At 5 % for each of 60 rates, three would be called changed by chance; shared out, none of these is."""
     some = []

@@ -8,11 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.operations.doctor.local import Validity, authorities, expiry, own_certificate
 from tests.support.certificates import Authority
+from tests.support.examples import examples
 
 DAY = 86400
 
@@ -66,7 +67,7 @@ def test_a_file_that_is_missing_or_holds_no_certificate_says_so(tmp_path: Path, 
         own_certificate(tmp_path / name, tmp_path / name)
 
 
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@examples(30)
 @given(st.binary(max_size=80))
 def test_what_is_no_certificate_is_a_value_error_and_nothing_else(tmp_path: Path, der: bytes) -> None:
     path = tmp_path / "random.pem"

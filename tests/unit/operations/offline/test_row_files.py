@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.errors import InvalidData
 from monitor.operations.offline import row_files
 from monitor.operations.offline.row_files import BadRow, FileNotes, FileRow, read_rows
+from tests.support.examples import examples
 
 HEADER = ("question", "contexts", "answer", "ground_truth")
 ROW = {"question": "Why?", "contexts": "Text.", "answer": "So."}
@@ -63,7 +64,7 @@ CELL = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=2
     st.sampled_from(",;\t"),
     st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32"]),
 )
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@examples(60)
 def test_what_a_program_writes_is_read_word_for_word(
     tmp_path: Path, written: Sequence[Sequence[str]], separator: str, encoding: str
 ) -> None:
@@ -161,7 +162,7 @@ def test_zero_characters_and_deep_json_in_a_cell_are_texts(tmp_path: Path) -> No
 
 
 @given(st.binary(max_size=80))
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@examples(150)
 def test_any_bytes_are_rows_or_refused(tmp_path: Path, body: bytes) -> None:
     for name in ("rows.csv", "rows.jsonl", "rows.json"):
         for start in (b"", b"question,answer\n", b"\xff\xfe", b"\xef\xbb\xbf"):

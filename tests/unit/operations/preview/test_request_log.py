@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import config as configuration
@@ -19,6 +19,7 @@ from monitor.operations.preview.request_log import LoggedTraffic, predict_from_l
 from monitor.statistics import consistent_sampling
 from monitor.storage.request_log import store
 from monitor.storage.request_log.store import Minute, StepCount
+from tests.support.examples import examples
 from tests.support.results import request_record
 
 NOW = 1_800_000_000.0
@@ -189,7 +190,7 @@ def test_before_anything_is_recorded_there_is_no_answer(tmp_path):
     assert predict_from_log(configured(tmp_path), 3600.0, NOW) is None
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck), deadline=None)
+@examples(25)
 @given(
     then=st.sampled_from([0.05, 0.5, 1.0]),
     rate=st.sampled_from([0.0, 0.01, 0.3, 0.5, 1.0]),

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -17,6 +17,7 @@ from monitor.model.span import Part
 from monitor.model.trace import Closed
 from monitor.pipeline.assembly import Added, AssemblySettings, ClosedTrace, PartCounts
 from monitor.pipeline.assembly.traces import Assembly
+from tests.support.examples import examples
 
 T1, T2 = b"\x01" * 16, b"\x02" * 16
 
@@ -358,7 +359,7 @@ def deliveries(draw: st.DrawFn) -> tuple[list[Part], list[tuple[list[Part], floa
 
 
 @given(deliveries())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_any_split_order_and_repetition_gives_the_same_trace_once(
     delivery: tuple[list[Part], list[tuple[list[Part], float]]],
 ) -> None:
@@ -389,7 +390,7 @@ def test_any_split_order_and_repetition_gives_the_same_trace_once(
     ),
     st.randoms(use_true_random=False),
 )
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_every_part_is_counted_once_and_every_receipt_settled_once(
     calls: list[tuple[int, list[tuple[bool, int, bool, bool, int]], float]], rng: random.Random
 ) -> None:

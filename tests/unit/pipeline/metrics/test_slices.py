@@ -3,13 +3,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.model.case import Case
 from monitor.model.outcome import EvaluationResult, Score, SessionProducts
 from monitor.pipeline.metrics.slices import FORGET_AFTER, MOST_VALUES, SliceMetrics
 from monitor.telemetry.metrics import OVERFLOW
+from tests.support.examples import examples
 from tests.support.runtime import runtime, total
 
 NAMES = ("prompt.version", "tenant")
@@ -24,7 +25,7 @@ def judged(weight=1.0, defect=False, **attributes):
     )
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3), st.floats(1, 100), st.booleans()), max_size=120)
 )  # fmt: skip

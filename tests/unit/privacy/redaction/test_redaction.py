@@ -8,7 +8,7 @@ import time
 import anyio
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.redaction import FRAMES, MADE, bare_value, survivors
@@ -30,6 +30,7 @@ from monitor.privacy.redaction import Redacted, RedactionSettings, Redactor
 from monitor.privacy.redaction.masking import DataType
 from monitor.storage.history.rows import as_json
 from monitor.telemetry.metrics import Metrics
+from tests.support.examples import examples
 from tests.support.runtime import total
 
 LOCAL = (
@@ -181,7 +182,7 @@ def cases(draw: st.DrawFn) -> tuple[Case, list[str]]:
     return case, [bare for kind, value in values if (bare := bare_value(kind, value)) and repr(bare)[1:-1] in there]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(cases())
 def test_nothing_of_a_found_value_is_left_in_a_row_or_in_what_a_judge_is_given(made):
     """Only values that are found count: one whose frame hides it, or that is cut by its neighbour, is none."""
@@ -198,7 +199,7 @@ def test_nothing_of_a_found_value_is_left_in_a_row_or_in_what_a_judge_is_given(m
         assert orjson.dumps(value).decode()[1:-1] not in written
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(cases(), st.integers(0, 200), st.integers(0, 200))
 def test_a_stretch_of_the_answer_is_found_again_where_it_now_stands(made, start, length):
     """What was not masked is the same there as before; what was is a whole placeholder."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.clock import ManualClock
@@ -28,6 +28,7 @@ from monitor.storage.history.features import (
     load_features,
     words_of,
 )
+from tests.support.examples import examples
 from tests.support.results import judged
 from tests.support.runtime import runtime
 
@@ -89,7 +90,7 @@ def test_scripts_without_spaces_are_read_by_two_characters() -> None:
     assert words_of("\u4fdd\u4fee\u671f") == ["\u4fdd\u4fee", "\u4fee\u671f"]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.text(st.characters(), max_size=300),
     st.dictionaries(st.text(max_size=200), st.text(max_size=400), max_size=60),
