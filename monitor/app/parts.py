@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -46,7 +47,7 @@ from monitor.privacy.redaction import Redactor
 from monitor.sinks.history import HistorySink
 from monitor.stages import Deliver, Runtime, Sink, Source, named
 from monitor.statistics.windows import Windows
-from monitor.storage import files, incidents, labels, severe_cases, state_file
+from monitor.storage import files, folder, incidents, labels, severe_cases, state_file
 from monitor.storage.history import tables
 from monitor.storage.history.feed import Feed
 from monitor.storage.request_log import Recorder, recording
@@ -121,8 +122,7 @@ class Parts:
 
 async def open_parts(config: Config, clock: Clock, plan: MemoryPlan, stack: AsyncExitStack) -> Parts:
     """Open all of it, until `stack` is left. Raises `ConfigError` where it can never work."""
-    for name, form in _FORMATS.items():
-        await anyio.to_thread.run_sync(refuse_newer, config.storage.path / name, form)
+    await anyio.to_thread.run_sync(_take_over, config.storage.path)
     metrics = _metrics()
     windows = Windows(clock, longest=longest_window(config.alerts), baselines=needs_baselines(config.alerts))
     ruled = RuleWindows(config.alerts, clock)
@@ -208,6 +208,14 @@ async def _open_sinks(
     await followers.begin()
     sinks["storage"] = followers.after(sinks["storage"])
     return sinks, followers
+
+
+def _take_over(path: Path) -> None:
+    """Note that this version writes the folder now. Raises `ConfigError` where any file in it is of a newer one."""
+    folder.refuse_newer(path)
+    for name, form in _FORMATS.items():
+        refuse_newer(path / name, form)
+    folder.mark(path)
 
 
 @contextlib.asynccontextmanager

@@ -11,6 +11,7 @@ from monitor import config as configuration
 from monitor.cli._options import ConfigPath
 from monitor.cli.console.output import echo_json, echo_lines
 from monitor.errors import ConfigError
+from monitor.errors.deprecation import deprecated_options
 from monitor.operations.check import warnings
 from monitor.operations.describe import describe, evaluators
 
@@ -24,12 +25,13 @@ def check(
 ) -> None:
     """Validate a configuration and say what it will do. Exit status 2 when it is wrong.
 
-    Warns of what the monitor would start with but could not do, such as asking a judge without an API key.
+    Warns of what the monitor would start with but could not do, such as asking a judge without an API key, and of
+    deprecated options.
     """
     name = str(config or "the defaults")
     try:
         loaded = configuration.load(config)
-        warned = [*configuration.readable_secrets(config), *warnings(loaded)]
+        warned = [*configuration.readable_secrets(config), *deprecated_options(loaded), *warnings(loaded)]
         sentences = list(describe(loaded))
     except ConfigError as error:
         if not as_json:

@@ -11,6 +11,7 @@ from monitor import app
 from monitor import config as configuration
 from monitor.cli._options import ConfigPath
 from monitor.config import Config
+from monitor.errors.deprecation import deprecated_options
 from monitor.operations.event_loop import run_async, stop_on_signal
 from monitor.telemetry import logs
 
@@ -25,7 +26,7 @@ def run(config: ConfigPath = None) -> None:
     """
     loaded = configuration.load(config)
     logs.configure(loaded.log.level, loaded.log.style)
-    for warning in configuration.readable_secrets(config):
+    for warning in (*configuration.readable_secrets(config), *deprecated_options(loaded)):
         _log.warning(warning)
     run_async(functools.partial(_run_until_signal, loaded))
     app.end_process()

@@ -14,6 +14,7 @@ from typing import Any
 from monitor import config, registry
 from monitor.alerts import notify
 from monitor.alerts.policy import AlertPolicy
+from monitor.errors.deprecation import Deprecated
 from monitor.extraction.feedback import ExternalEvaluatorSettings
 from monitor.quantities import format_duration, format_size, parse_duration, parse_rate, parse_size
 from monitor.stages import Evaluator, Sampler, Sink, Source
@@ -106,7 +107,8 @@ def _rows(model: Any, prefix: str, given: Any = None) -> Iterator[str]:
         nested = field.annotation if hasattr(field.annotation, "model_fields") else None
         value = field.default if given is None else getattr(given, name)
         default = "" if nested else _default(field, value)
-        yield f"| `{prefix}{name}` | {_oneline(field.description or docs.get(name))} | {default} |"
+        end = "".join(f" *Option {one}.*" for one in field.metadata if isinstance(one, Deprecated))
+        yield f"| `{prefix}{name}` | {_oneline(field.description or docs.get(name))}{end} | {default} |"
         if nested is not None:
             yield from _rows(nested, f"{prefix}{name}.", value if isinstance(value, nested) else None)
 

@@ -17,9 +17,14 @@ class Damaged(Exception):  # noqa: N818 - named after the trouble, as the caller
     """What is in the file is not what was written to it."""
 
 
-def open_read_only(path: Path) -> sqlite3.Connection:
-    """Open an existing file for reading, also while another process writes it. Raises `sqlite3.Error`."""
-    db = sqlite3.connect(f"file:{quote(os.fspath(path))}?mode=ro", uri=True, timeout=5, check_same_thread=False)
+def open_read_only(path: Path, *, untouched: bool = False) -> sqlite3.Connection:
+    """Open an existing file for reading, also while another process writes it. Raises `sqlite3.Error`.
+
+    `untouched`: make no file beside it where none is. SQLite otherwise leaves an empty log and its index there.
+    """
+    closed = untouched and not path.with_name(f"{path.name}-wal").exists()  # nobody has it open, and all is folded in
+    options = "mode=ro&immutable=1" if closed else "mode=ro"
+    db = sqlite3.connect(f"file:{quote(os.fspath(path))}?{options}", uri=True, timeout=5, check_same_thread=False)
     db.text_factory = readable
     return db
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from monitor.clock import Clock
-from monitor.errors import ConfigError, InvalidData, MonitorError
+from monitor.errors import InvalidData, MonitorError
 from monitor.storage import damage
 from monitor.storage.checks import (
     BackgroundCheck,
@@ -30,6 +30,7 @@ from monitor.storage.checks import (
 )
 from monitor.storage.damage import Repaired
 from monitor.storage.files import make_private, size_of
+from monitor.storage.folder import rolled_back
 
 _PRAGMAS: Final[Mapping[str, str | int]] = {
     "journal_mode": "WAL",  # readers and one writer at the same time
@@ -102,16 +103,13 @@ def _version(db: sqlite3.Connection, path: Path, form: Format) -> int:
     if not 0 <= version < _VERSIONS:
         raise Damaged(f"{version} is the version of no format")
     if version > form.version:
-        raise ConfigError(
-            f"{path} was written by a newer version of rag-monitor: it has format {version}, this version reads up to "
-            f"{form.version}; start the newer version again, or move the file away to begin without it"
-        )
+        raise rolled_back(path, version, form.version)
     return version
 
 
 def refuse_newer(path: Path, form: Format) -> None:
     """Raise `ConfigError` where a newer version of this program wrote the file. Other faults are met later."""
-    with suppress(sqlite3.Error, Damaged, UnicodeDecodeError), closing(open_read_only(path)) as db:
+    with suppress(sqlite3.Error, Damaged, UnicodeDecodeError), closing(open_read_only(path, untouched=True)) as db:
         _version(db, path, form)
 
 
@@ -339,13 +337,17 @@ class ReadOnly:
         self._name = name
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows. Raises `MonitorError` if there is no file, it cannot be read or a newer version wrote it.
+        """Return all rows. Raises `MonitorError` if there is no file, it cannot be read or another version wrote it.
 
         `DamagedFile` where its content is at fault.
         """
         try:
             with closing(open_read_only(self.path)) as db:
-                _version(db, self.path, self._form)
+                if 0 < (version := _version(db, self.path, self._form)) < self._form.version:
+                    raise MonitorError(
+                        f"{self.path} has format {version} of an older version of rag-monitor, and this version reads "
+                        f"{self._form.version}: start the monitor once, which brings it up to date"
+                    )
                 return db.execute(sql, values).fetchall()
         except (sqlite3.Error, Damaged, UnicodeDecodeError) as error:
             kind = DamagedFile if is_damage(error) else MonitorError

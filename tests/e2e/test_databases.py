@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from monitor import __version__
 from tests.support.llm import LLMServer, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.service import BAD, CONTEXT, GOOD
@@ -139,7 +140,8 @@ def test_d15_a_newer_version_is_refused_with_what_to_do_and_left_alone(tmp_path:
     assert monitor.process is not None
     assert monitor.process.wait(120) == 2
     said = monitor.log.read_text()
-    assert f"{path} was written by a newer version of rag-monitor: it has format 99, this version reads up to" in said
+    known = f"this version ({__version__}) reads up to"
+    assert f"{path} was written by a newer version of rag-monitor: it has format 99, {known}" in said
     assert "start the newer version again, or move the file away to begin without it" in said
     assert path.read_bytes() == before
     assert [one.name for one in path.parent.iterdir()] == [name]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support import plugins
 from tests.support.command import command, start
 
 
@@ -107,6 +108,24 @@ def test_d14_the_warning_is_in_the_log_of_a_start_as_well(tmp_path):
             _, errors = process.communicate(timeout=300)
     assert "sources[0].auth.token is written in" in errors
     assert "s3cret-token" not in errors
+
+
+def test_check_and_the_log_of_a_start_name_deprecated_options_that_the_user_has_set(tmp_path):
+    entry = {"type": "sensitive", "pause": 3, "sample": "50%"}
+    with taken() as port:
+        path = tmp_path / "config.yaml"
+        sources = [{"type": "otlp_http", "port": port}]
+        storage = {"path": str(tmp_path / "state")}
+        path.write_text(yaml.safe_dump({"sources": sources, "evaluators": [entry], "alerts": [], "storage": storage}))
+        environment = plugins.install(tmp_path / "plugins")
+        said = []
+        for name in ("check", "run"):
+            with start(name, "-c", path, env=environment) as process:
+                said.append("".join(process.communicate(timeout=300)))
+    sentence = "evaluators[0].pause: deprecated since 1.5, removed in 2.0; use `rest` instead"
+    assert f"warning: {sentence}" in said[0].splitlines()
+    assert said[1].count(sentence) == 1
+    assert "rest:" not in "".join(said), "what is not set is not named"
 
 
 def test_d13_a_start_with_a_wrong_line_prints_no_key(tmp_path):

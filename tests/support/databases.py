@@ -1,9 +1,9 @@
-"""A small example of each database, made by the product's own code, and what the product reads from it.
+"""A small example of a state folder, made by the product's own code, and what the product reads from each file of it.
 
     python -m tests.support.databases
 
-writes those of the present version to `tests/data/databases/VERSION`, gzipped, with what is read from them. Run it
-before a release: later versions are tested from there.
+writes that of the present version to `tests/data/databases/VERSION`, gzipped, with what is read from it. Run it before
+a release: later versions are tested from there, and the folders of released versions stay as they are.
 """
 
 from __future__ import annotations
@@ -15,20 +15,29 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
 from monitor import __version__
+from monitor.cli.demo import feeder
 from monitor.clock import ManualClock
+from monitor.jobs import calibration
 from monitor.jobs.backfill.cases import BackfillOrigin, Item
 from monitor.jobs.backfill.store import BackfillQueue
+from monitor.jobs.canary import run as canary
+from monitor.model.canary import CanaryRun
 from monitor.model.case import Case
 from monitor.model.incident import Incident, IncidentAnswer, IncidentNote
+from monitor.model.outcome import EvaluationResult
 from monitor.model.request_log import RequestStep
 from monitor.model.severe import SevereCase
 from monitor.sinks.history import HistorySink
 from monitor.stages import Runtime
+from monitor.statistics.reference import Reference, Tally
 from monitor.storage import files
+from monitor.storage import folder as state_folder
 from monitor.storage.incidents import IncidentFile, IncidentReader
 from monitor.storage.labels import LabelStore
 from monitor.storage.request_log import RequestLogReader, recording
@@ -44,12 +53,15 @@ from tests.support.spool import SpoolFile
 
 EXAMPLES: Final = Path(__file__).parents[1] / "data" / "databases"
 NUMBER: Final = 40
+CANARY: Final = "canary.json"
 _DAY: Final = 86_400.0
 
 
 def fill(folder: Path, number: int = NUMBER) -> None:
-    """Write `number` rows or more of everything to the databases in `folder`, and close them."""
+    """Write `number` rows or more of everything to the files in `folder`, and close them."""
     asyncio.run(_fill(folder, number))
+    _keep_references(folder)
+    state_folder.mark(folder)
 
 
 async def _fill(folder: Path, number: int) -> None:
@@ -59,6 +71,7 @@ async def _fill(folder: Path, number: int) -> None:
     async with spool.open() as open_one:
         for n in range(number):
             await open_one.append(spool.record(b"delivery %d " % n * 20))
+        await open_one.append(spool.record(_trace(), meta=b'{"rate": 1.0}'))
         open_one.remember(f"result {n}" for n in range(number))
         open_one.draws.keep_draw("case", 0.25, 0.5)
     kept = _retained(folder, lent)
@@ -66,7 +79,7 @@ async def _fill(folder: Path, number: int) -> None:
     kept.close()
     async with HistorySink(path=folder / files.HISTORY, texts="all").open(lent) as deliver:
         for n in range(number):
-            await deliver([judged(n, value=float(n % 5 + 1), defect=n % 5 == 0, evaluated_at=now + n)])
+            await deliver([_result(n, now)])
     limits: dict[str, Any] = {"retention": _DAY, "sums_retention": _DAY, "at_most": 10**8}
     async with recording(folder / files.REQUEST_LOG, lent, **limits) as recorder:
         for n in range(number):
@@ -79,7 +92,7 @@ async def _fill(folder: Path, number: int) -> None:
     _keep_incidents(folder, number, now)
     labels = LabelStore(folder / files.LABELS, lent.clock)
     for n in range(number):
-        labels.put(label(n))
+        labels.put(label(n, result_id=_result(n, now).id))
     labels.close()
     queue = _queue(folder)
     queue.ask([_item(n) for n in range(number)], batch="example", now=now)
@@ -89,9 +102,23 @@ async def _fill(folder: Path, number: int) -> None:
             state.follow(f"budget of {n}", lambda n=n: {"dollars_per_day": [n, n / 2]})
 
 
+def _result(number: int, now: float) -> EvaluationResult:
+    found = judged(number, value=float(number % 5 + 1), defect=number % 5 == 0, evaluated_at=now + number)
+    return replace(found, case=replace(found.case, response=f"It is two years, says page {number}."))
+
+
+def _trace() -> bytes:
+    """Return a delivery that a monitor can read and score, between others that it cannot."""
+    return feeder.load()[feeder.STEADY].supported[0].SerializeToString(deterministic=True)
+
+
+def _shown(payload: bytes) -> str:
+    return payload.decode() if payload.isascii() else sha256(payload).hexdigest()
+
+
 async def _spooled(folder: Path) -> dict[str, Any]:
     async with SpoolFile(folder / files.SPOOL, ManualClock()).open(keep=1e12) as spool:
-        found = [one.record.payload.decode() async for one in spool.replay()]
+        found = [_shown(one.record.payload) async for one in spool.replay()]
         return {
             "deliveries": found,
             "remembered": [n for n in range(NUMBER) if spool.remembered(f"result {n}")],
@@ -199,9 +226,33 @@ def _retained(folder: Path, lent: Runtime) -> retained.Retained:
     return retained.Retained(folder / files.RETAINED, keep=1e9, at_most=10**8, **options)
 
 
+def _keep_references(folder: Path) -> None:
+    """Write the files that are no databases: what the canary knows, and what `calibrate --save` found."""
+    known = canary.CanaryState()
+    known.last_run = ManualClock().now()
+    one = known.of("groundedness", "some cases")
+    one.reference = Reference(3, {"refund": Tally(3, 0), "label": Tally(1, 2)})
+    verdicts: dict[str, Any] = {"same": 9, "stricter": 1, "milder": 0, "tolerance": 0.02}
+    one.ran(CanaryRun(at=known.last_run, evaluator="groundedness", version="v1", **verdicts))
+    canary.write(folder / CANARY, known)
+    cells = [
+        {"verdict": True, "truth": said, "labels": 8, "weight": 80, "weight_squares": 800} for said in (True, False)
+    ]
+    judges = [{"evaluator": "groundedness", "version": "v1", "cells": cells}]
+    calibration.save(calibration.Calibration.model_validate({"judges": judges}), folder)
+
+
+def _references(folder: Path) -> dict[str, Any]:
+    known = canary.read(folder / CANARY)
+    return {
+        " ".join(name): [one.reference.runs, sorted(one.reference.cases), *(run.same for run in one.runs)]
+        for name, one in known.items()
+    }
+
+
 READERS: Final[dict[str, Callable[[Path], Any]]] = {
     files.SPOOL: lambda folder: asyncio.run(_spooled(folder)),
-    files.RETAINED: lambda folder: sorted(one.payload.decode() for one in retained.read(folder / files.RETAINED, 0)),
+    files.RETAINED: lambda folder: sorted(_shown(one.payload) for one in retained.read(folder / files.RETAINED, 0)),
     files.HISTORY: lambda folder: asyncio.run(_results(folder)),
     files.REQUEST_LOG: _logged,
     files.SEVERE_CASES: lambda folder: [one.request_id for one in _severe(folder)],
@@ -212,12 +263,20 @@ READERS: Final[dict[str, Callable[[Path], Any]]] = {
 }
 """What the product reads of each database, as JSON."""
 
+ALL_READERS: Final[dict[str, Callable[[Path], Any]]] = {
+    **READERS,
+    CANARY: _references,
+    calibration.FILE: lambda folder: calibration.load(folder / calibration.FILE).model_dump(mode="json"),
+    state_folder.NAME: lambda folder: json.loads((folder / state_folder.NAME).read_text()),
+}
+"""The same of every file of the folder."""
+
 
 def alone(path: Path) -> Any:
-    """Read a copy of one database, without the others beside it."""
+    """Read a copy of one file, without the others beside it."""
     with tempfile.TemporaryDirectory() as made:
         shutil.copy(path, made)
-        return json.loads(json.dumps(READERS[path.name](Path(made))))
+        return json.loads(json.dumps(ALL_READERS[path.name](Path(made))))
 
 
 @contextmanager
@@ -231,7 +290,7 @@ def written(name: str, image: bytes) -> Iterator[Path]:
 
 def unpacked(version: Path, folder: Path) -> dict[str, Any]:
     """Unpack the examples of a version into `folder`; what was read from them when they were made, by file."""
-    for packed in version.glob("*.db.gz"):
+    for packed in version.glob("*.gz"):
         (folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
     found: dict[str, Any] = json.loads((version / "read.json").read_text())
     return found
@@ -245,9 +304,9 @@ def write() -> Path:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         fill(folder)
-        for name in READERS:
+        for name in ALL_READERS:
             (version / f"{name}.gz").write_bytes(gzip.compress((folder / name).read_bytes(), mtime=0))
-        read = {name: alone(folder / name) for name in READERS}
+        read = {name: alone(folder / name) for name in ALL_READERS}
         (version / "read.json").write_text(json.dumps(read, indent=1, sort_keys=True) + "\n")
     return version
 

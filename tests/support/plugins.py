@@ -9,8 +9,9 @@ _CODE = """
 import os
 import signal
 import time
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from monitor.errors.deprecation import Deprecated
 from monitor.plugins import DefectRule, Evaluator, Level, Scale, Score
 
 
@@ -21,6 +22,9 @@ class Sensitive(Evaluator):
     version: ClassVar[str] = "1"
     scale: ClassVar[Scale] = Scale.share(bad=0.0, good=0.5)
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.5)
+
+    pause: Annotated[int, Deprecated(since="1.5", removed_in="2.0", instead="rest")] = 0
+    rest: Annotated[int, Deprecated(since="1.6", removed_in="2.0")] = 0
 
     async def evaluate(self, case, judge):
         if "LOOP-IN-PYTHON" in case.response:
