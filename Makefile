@@ -5,7 +5,7 @@ BIN := .venv/bin
 # What every process of the tests would compile again costs a quarter of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all test-pythons test-lowest check audit sbom faults lock bench kafka dashboards clean
+.PHONY: help demo test test-all test-pythons test-lowest check audit sbom release faults lock bench kafka dashboards clean
 
 help:
 	@echo "make demo        start the monitor on recorded traffic and watch it raise an alert"
@@ -16,6 +16,7 @@ help:
 	@echo "make check       format, lint, types, import order"
 	@echo "make audit       look up the locked dependencies in the database of known vulnerabilities"
 	@echo "make sbom        write dist/rag-monitor.cdx.json, the bill of materials (CycloneDX)"
+	@echo "make release     build wheel, source archive, SBOM, notes and checksums twice, and try them; REHEARSE=1 before the day"
 	@echo "make faults      run the fault tests and print what they reached"
 	@echo "make bench       measure the cost of receiving"
 	@echo "make kafka       start an Apache Kafka with demo topics (needs java and mvn)"
@@ -49,6 +50,9 @@ audit: .venv-audit/.ready
 sbom: .venv-audit/.ready
 	@.venv-audit/bin/python -m tests.supply_chain sbom dist/rag-monitor.cdx.json
 
+release: .venv-audit/.ready
+	@$(BIN)/python -m tests.release $(if $(REHEARSE),--rehearse)
+
 faults: .venv/.ready-tests
 	@$(BIN)/python -m tests.faults
 
@@ -74,7 +78,7 @@ dashboards: .venv/.ready-tests
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.lock
 	@touch $@
 
-# The tools of the audit have no place beside what they look at.
+# The tools of the audit and of a release have no place beside what they look at.
 .venv-audit/.ready: .venv/.ready-tests tests/audit.txt
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-audit
 	@$(BIN)/uv pip install --quiet --python .venv-audit/bin/python --require-hashes -r tests/audit.txt
