@@ -100,6 +100,7 @@ def test_the_tests_of_the_page_fail_when_answers_get_worse_and_when_there_are_no
                 page[name]()
 
 
+@pytest.mark.lengthy
 def test_a_failure_prints_what_the_evaluator_says(llm: LLMServer, tmp_path: Path) -> None:
     llm.always(say.verdict(claims=[], explanation="The documents say nothing of it.", score=1))
     (code,) = [one for one in of_page("python.md", "python") if "def test_the_answer_is_grounded" in one]

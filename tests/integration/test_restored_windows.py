@@ -84,6 +84,7 @@ class Days:
         return state
 
 
+@pytest.mark.lengthy
 async def test_another_version_is_not_compared_with_what_the_one_before_it_judged(tmp_path: Path) -> None:
     days = Days(tmp_path)
     await days.pass_hours(9 * 24, 0.05, "1")
@@ -95,6 +96,7 @@ async def test_another_version_is_not_compared_with_what_the_one_before_it_judge
     assert (await days.state_after_a_restart("1")).status is AlertStatus.OK
 
 
+@pytest.mark.lengthy
 async def test_the_same_rise_in_one_version_is_a_regression(tmp_path: Path) -> None:
     days = Days(tmp_path)
     await days.pass_hours(9 * 24, 0.05, "1")
@@ -110,6 +112,7 @@ async def test_the_same_rise_in_one_version_is_a_regression(tmp_path: Path) -> N
     }
 
 
+@pytest.mark.lengthy
 async def test_a_version_that_comes_back_has_its_baseline_again(tmp_path: Path) -> None:
     days = Days(tmp_path)
     await days.pass_hours(8 * 24, 0.05, "1")

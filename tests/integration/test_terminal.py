@@ -127,6 +127,7 @@ SHOWN = {"evaluate": "scoring", "benchmark": "rows.jsonl", "plan": "simulating",
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.lengthy
 def test_long_commands_show_progress_on_a_terminal_and_it_goes_away(name: str, rows: Path) -> None:
     """While what they print goes elsewhere, whole and without an escape sequence."""
     with Terminal() as terminal:
@@ -142,6 +143,7 @@ def test_long_commands_show_progress_on_a_terminal_and_it_goes_away(name: str, r
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.lengthy
 def test_without_a_terminal_nothing_is_drawn_whatever_the_environment_says(name: str, rows: Path) -> None:
     shown = start(*COMMANDS[name](rows), env={**os.environ, "FORCE_COLOR": "1", "TERM": "xterm"})
     out, err = shown.communicate(timeout=300)

@@ -134,6 +134,13 @@ def test_a_case_that_stands_for_very_many_counts_no_more_than_one_that_stands_fo
     assert heavy.coefficients == double.coefficients
 
 
+def test_a_weight_below_zero_is_none() -> None:
+    learner, none = DefectModel(SLOPES), DefectModel(SLOPES)
+    for one, weight in ((learner, -3.0), (none, 0.0)):
+        one.learn((1, 0, 0), weight, defect=True)
+    assert learner.probability((1, 0, 0)) == none.probability((1, 0, 0))
+
+
 def test_what_is_known_besides_raises_the_risk_and_is_not_learned_twice() -> None:
     suspected, plain = DefectModel(SLOPES), DefectModel(SLOPES)
     error = sum(ERRORS) / len(ERRORS)

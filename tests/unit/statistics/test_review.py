@@ -72,6 +72,28 @@ def test_sensitivity_and_specificity_are_of_all_traffic_and_not_of_the_labels():
     assert passed.value == pytest.approx(0.855 / (0.855 + 0.02))
 
 
+def test_limits_of_sensitivity_are_those_of_the_share_that_is_not_known_where_all_else_is():
+    known = VerdictShares(Estimate(0.1, 0.1, 0.1, 1000, 100), Estimate(0.8, 0.7, 0.85, 50, 40), _exactly(0.05))
+    found = sensitivity(known)
+    assert found is not None
+    assert found.lower == pytest.approx(0.07 / (0.07 + 0.045))
+    assert found.upper == pytest.approx(0.085 / (0.085 + 0.045))
+
+
+@pytest.mark.parametrize(("of_defects", "of_good", "limits"), [(0.9, 0.1, (0.26, 0.58)), (0.1, 0.5, (0.26, 0.42))])
+def test_limits_of_the_judged_rate_move_the_corrected_rate_up_or_down_as_its_verdicts_mean_more_or_fewer_defects(
+    of_defects: float, of_good: float, limits: tuple[float, float]
+):
+    judged = Estimate(0.3, 0.2, 0.6, 1000, 300)
+    found = combine(VerdictShares(judged, _exactly(of_defects), _exactly(of_good)))
+    assert found is not None
+    assert (found.lower, found.upper) == pytest.approx(limits)
+
+
+def _exactly(rate: float) -> Estimate:
+    return Estimate(rate, rate, rate, 1000, round(1000 * rate))
+
+
 def test_without_a_label_of_a_verdict_nothing_is_said():
     assert corrected(Sums.counted(1000, 100), labels(0, 0, 5, 95)) is None
     assert corrected(Sums(), labels(1, 1, 1, 1)) is None
@@ -120,15 +142,16 @@ def test_more_labels_promise_narrower_limits_and_none_promise_nothing():
     assert widths[0] == pytest.approx(found[0].half_width, rel=0.02)
 
 
-def test_what_40_more_labels_promise_is_what_comes_on_average():
+@pytest.mark.parametrize(("defects", "missed", "passed"), [(1_000, 2, 58), (5_000, 30, 30)])
+def test_what_40_more_labels_promise_is_what_comes_on_average(defects: int, missed: int, passed: int):
     # All that 40 labels may say, each as often as the true shares make it.
-    judged, drawn = Sums.counted(10_000, 1_000), {True: 0.3, False: 0.7}
-    promised = outlook(judged, labels(16, 4, 2, 58), drawn, more=40)
+    judged, drawn = Sums.counted(10_000, defects), {True: 0.3, False: 0.7}
+    promised = outlook(judged, labels(16, 4, missed, passed), drawn, more=40)
     assert promised is not None
     came = 0.0
     for found, chance in enumerate(_binomial(12, 0.8)):
-        for missed, other in enumerate(_binomial(28, 1 / 30)):
-            rate = corrected(judged, labels(16 + found, 16 - found, 2 + missed, 86 - missed))
+        for more, other in enumerate(_binomial(28, missed / 60)):
+            rate = corrected(judged, labels(16 + found, 16 - found, missed + more, passed + 28 - more))
             assert rate is not None
             came += chance * other * (rate.upper - rate.lower) / 2
     assert promised.half_width_after == pytest.approx(came, rel=0.1)

@@ -174,6 +174,15 @@ def test_a_level_that_cannot_be_a_defect_has_no_such_series():
     assert metrics.registry.get_sample_value("ragmonitor_evaluations_total", labels | {"defect": "false"}) == 0
 
 
+@pytest.mark.parametrize("source", ScoreSource)
+def test_only_own_evaluations_are_timed(source):
+    made, metrics = counting()
+    made.selected("shop", "steps")
+    made.finished(replace(judged(Score(1, "because")), score_source=source), 0.25)
+    own = source is ScoreSource.OWN
+    assert total(metrics, "ragmonitor_evaluation_duration_seconds_sum", evaluator="steps") == (0.25 if own else 0.0)
+
+
 def test_weight_and_its_square_are_summed_for_scores():
     made, metrics = counting()
     for weight in (10.0, 2.0):

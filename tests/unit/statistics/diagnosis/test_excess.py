@@ -14,6 +14,7 @@ from monitor.statistics.diagnosis.excess import (
     mix,
     own_rate,
     rise_share,
+    share_interval,
     visible_share,
 )
 
@@ -70,6 +71,25 @@ def test_the_cause_of_nearly_the_whole_rise_can_be_tested() -> None:
 
 def test_the_share_is_what_a_factor_has_more_than_usual_over_what_all_have_more() -> None:
     assert rise_share(Sides(counted(100, 80), counted(1000, 50)), EVERY) == pytest.approx(75 / 150, abs=0.01)
+
+
+def test_the_interval_of_the_share_is_as_wide_as_the_counts_before_can_move_it() -> None:
+    """With all else certain, by the differences that one bad answer more, with the factor or without it, makes."""
+    now, past = counted(100, 60), counted(1000, 50)
+
+    def share(own: float, rest: float) -> float:
+        every = Sides(EVERY.now, counted_exactly(10_000, 500 + own + rest))
+        return rise_share(Sides(now, counted_exactly(1000, 50 + own)), every)
+
+    by_own, by_rest = share(0.5, 0) - share(-0.5, 0), share(0, 0.5) - share(0, -0.5)
+    half = 1.645 * math.sqrt(by_own**2 * 50 + by_rest**2 * 450)
+    found = share_interval(Sides(now, past), EVERY, [], ())
+    assert (found.upper - found.lower) / 2 == pytest.approx(half, rel=0.05)
+
+
+def counted_exactly(cases: float, bad: float) -> CaseSums:
+    """As `counted`, with parts of an answer."""
+    return CaseSums(round(cases), round(bad), round(bad), cases, cases, bad, bad, cases - bad)
 
 
 def test_more_of_what_was_always_bad_is_told_by_frequency_and_past_rate() -> None:

@@ -43,6 +43,11 @@ def test_a_rate_that_is_nowhere_higher_has_no_onset() -> None:
     assert find_step(rows(every=1000), 0.5) is None
 
 
+def test_a_rate_that_is_just_the_usual_one_has_no_onset() -> None:
+    half = Prepared([JudgedCase(0.0, True, "a"), JudgedCase(1.0, False, "b")]).rows
+    assert find_step(half, 0.5) is None
+
+
 @pytest.mark.parametrize("usual", [0.0, 1.0])
 def test_a_usual_rate_without_any_chance_has_no_onset(usual: float) -> None:
     assert find_step(rows(every=2), usual) is None

@@ -109,6 +109,16 @@ def test_at_most_twenty_are_kept_the_newest(tmp_path: Path) -> None:
     assert {path.stem for path in poison.kept(tmp_path / FOLDER)} == {f"id{number}" for number in range(10, 30)}
 
 
+def test_a_start_leaves_twenty_too(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    for number in range(25):
+        path = tmp_path / FOLDER / f"id{number}.jsonl"
+        path.write_bytes(b"{}")
+        os.utime(path, (number, number))
+    aside(tmp_path).prune()
+    assert {path.stem for path in poison.kept(tmp_path / FOLDER)} == {f"id{number}" for number in range(5, 25)}
+
+
 def test_what_is_older_than_results_are_kept_is_deleted(tmp_path: Path) -> None:
     old = Path(aside(tmp_path).put("old", {".jsonl": b"{}"}))
     os.utime(old, (0, 0))

@@ -260,6 +260,18 @@ async def test_a_replay_holds_no_more_than_some_megabytes(file: SpoolFile, monke
     assert max(sizes) <= 5_000_000
 
 
+async def test_a_record_that_has_changed_on_disk_costs_itself_and_the_replay_goes_on(file: SpoolFile) -> None:
+    async with file.open() as spool:
+        for payload in (b"one", b"two", b"three"):
+            await spool.append(file.record(payload))
+    with sqlite3.connect(file.path) as db:
+        db.execute("UPDATE records SET checksum = checksum + 1 WHERE id = (SELECT min(id) + 1 FROM records)")
+    db.close()
+    assert await file.left() == [b"one", b"three"]
+    assert file.value("ragmonitor_spool_damaged_records_total") == 1
+    assert len(file.asides()) == 1
+
+
 async def test_opening_a_path_that_is_a_folder_names_the_path(file: SpoolFile) -> None:
     file.path.mkdir(parents=True)
     with pytest.raises(ConfigError, match=r"spool\.db"):

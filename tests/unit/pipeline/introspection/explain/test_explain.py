@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from monitor.pipeline.introspection.explain import (
     ExternalScores,
     MonitorSetup,
     TraceFacts,
+    clock_time,
 )
 from monitor.pipeline.introspection.explain.evaluator import explain_evaluator
 from monitor.pipeline.introspection.explain.trace import explain_trace
@@ -57,3 +59,9 @@ def test_on_one_request_it_says_that_there_is_none_and_of_an_unknown_name_that_i
     found = explain_trace(facts, SETUP, "user_feedback")
     assert (found.cause, "user feedback" in found.conclusion) == (Cause.NOT_ASKED, True)
     assert "no evaluator named nobody" in explain_trace(facts, SETUP, "nobody").conclusion
+
+
+@pytest.mark.parametrize("at", [1e12, 1e17, 1e20, math.nan, math.inf, -math.inf])
+def test_a_time_that_no_calendar_has_is_unknown(at):
+    assert clock_time(at) == "an unknown time"
+    assert clock_time(0.0) == "1970-01-01 00:00:00 UTC"

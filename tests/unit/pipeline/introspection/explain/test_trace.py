@@ -221,6 +221,14 @@ def test_a_result_stands_for_the_trail_of_a_case_that_was_judged_before():
     assert explain_trace(facts, SETUP).cause is Cause.EVALUATED
 
 
+@pytest.mark.parametrize("outcome", ["content_missing", "failed_request", "no_request"])
+def test_a_request_that_was_not_evaluated_has_its_outcome_for_the_cause_unless_an_earlier_part_was(outcome):
+    facts = replace(FACTS, recorded=[replace(TRAIL, outcome=outcome, decisions=())])
+    assert explain_trace(facts, SETUP).cause is Cause(outcome)
+    rows = [{"evaluator": name, "outcome": "score", "scope": "live"} for name in ("local", "judged")]
+    assert explain_trace(replace(facts, results=rows), SETUP).cause is Cause.EVALUATED
+
+
 def test_an_earlier_part_of_the_trace_is_told():
     found = explain_trace(replace(FACTS, recorded=[replace(TRAIL, outcome="incomplete", decisions=()), TRAIL]), SETUP)
     assert any(one.what == "earlier" and "incomplete" in one.text for one in found.steps)
