@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
@@ -42,5 +43,10 @@ def check(
         summaries = [asdict(one) for one in evaluators(loaded)]
         echo_json({"config": name, "valid": True, "warnings": warned, "does": sentences, "evaluators": summaries})
     else:
-        but = f", with {len(warned)} warning{'s' if len(warned) > 1 else ''}" if warned else ""
-        echo_lines([f"{name}: valid{but}", *(f"warning: {one}" for one in warned), *sentences])
+        echo_lines([first_line(name, warned), *(f"warning: {one}" for one in warned), *sentences])
+
+
+def first_line(name: str, warned: Sequence[str]) -> str:
+    """Return the sentence on a configuration that can be used."""
+    but = f", with {len(warned)} warning{'s' if len(warned) > 1 else ''}" if warned else ""
+    return f"{name}: valid{but}"

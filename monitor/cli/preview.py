@@ -55,7 +55,7 @@ def preview(
         raise typer.BadParameter("give files, or --since", param_hint="FILE")
     loaded = configuration.load(config)
     logs.configure("ERROR", "text", sys.stderr)
-    requests_per_day = _options.read("--traffic", _per_day, traffic) if traffic is not None else None
+    requests_per_day = _options.read("--traffic", per_day, traffic) if traffic is not None else None
     if since is None:
         recorded = from_files(loaded, paths or [], report=report)
     else:
@@ -70,7 +70,8 @@ def preview(
         raise typer.Exit(1)
 
 
-def _per_day(text: str) -> float:
+def per_day(text: str) -> float:
+    """Read a number of requests a day. Raises `ValueError`."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(?:/day)?", text.strip())
     if found is None or float(found[1]) <= 0:
         raise ValueError(f"{text!r} is not a number of requests, such as 20000/day")

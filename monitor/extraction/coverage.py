@@ -83,6 +83,14 @@ def advice(convention: str, name: str) -> str:
     return own[name] if name in own else _sections(_ANYWHERE).get(name, "")
 
 
+def set_up(convention: str) -> str:
+    """Return how to turn a dialect's instrumentation on, as Markdown. Empty where there is no advice."""
+    path = _ADVICE / f"{convention}.md"
+    if not convention.isidentifier() or not path.is_file():
+        return ""
+    return _SECTION.split(path.read_text(encoding="utf-8"))[0].partition("\n")[2].strip()
+
+
 @cache
 def _sections(convention: str) -> Mapping[str, str]:
     path = _ADVICE / f"{convention}.md"

@@ -42,7 +42,7 @@ class HttpApi:
     that were open together.
     """
 
-    def __init__(self, *script: Says | Callable[[Asked], Says], port: int = 0) -> None:
+    def __init__(self, *script: Says | Callable[[Asked], Says], host: str = "127.0.0.1", port: int = 0) -> None:
         self.asked: list[Asked] = []
         self.at_once = 0
         self._open = 0
@@ -79,8 +79,8 @@ class HttpApi:
             def handle_error(self, *_: object) -> None:  # a client that gave up
                 pass
 
-        self._server = Server(("127.0.0.1", port), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._server = Server((host, port), Handler)
+        self.url = f"http://{host}:{self._server.server_address[1]}"
 
     def _answer(self, asked: Asked) -> Says:
         with self._lock:

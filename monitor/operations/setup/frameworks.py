@@ -1,0 +1,113 @@
+"""Finds the frameworks and instrumentations of a virtual environment, without importing any of them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from monitor.extraction import coverage
+
+
+class _KnownFramework(NamedTuple):
+    """A framework: its name for people, the dialect that it is best sent in, its class in OpenInference if that is it.
+
+    `own`: rag-monitor needs the package itself, so that it says nothing in an environment that they share.
+    """
+
+    title: str
+    dialect: str
+    instrumentor: str = ""
+    own: bool = False
+
+
+_KNOWN: Final[Mapping[str, _KnownFramework]] = {
+    "langfuse": _KnownFramework("Langfuse", "langfuse"),
+    "traceloop-sdk": _KnownFramework("Traceloop SDK", "openllmetry"),
+    "openlit": _KnownFramework("OpenLIT", "openlit"),
+    "mlflow": _KnownFramework("MLflow", "mlflow"),
+    "mlflow-tracing": _KnownFramework("MLflow", "mlflow"),
+    "pydantic-ai": _KnownFramework("pydantic-ai", "pydantic_ai"),
+    "pydantic-ai-slim": _KnownFramework("pydantic-ai", "pydantic_ai"),
+    "langchain-core": _KnownFramework("LangChain", "openinference", "langchain LangChainInstrumentor"),
+    "llama-index-core": _KnownFramework("LlamaIndex", "openinference", "llama-index LlamaIndexInstrumentor"),
+    "dspy": _KnownFramework("DSPy", "openinference", "dspy DSPyInstrumentor"),
+    "haystack-ai": _KnownFramework("Haystack", "haystack"),
+    "openai": _KnownFramework("the OpenAI client", "openinference", "openai OpenAIInstrumentor", own=True),
+}
+"""By the name of the package; what instruments others comes first, since it is then set up already."""
+
+_CLIENTS: Final = frozenset({"openai"})
+
+
+@dataclass(frozen=True, slots=True)
+class FrameworkFound:
+    """A package of the environment, with the Markdown that says how its traces reach the monitor."""
+
+    title: str
+    package: str
+    version: str
+    advice: str
+
+    @property
+    def why(self) -> str:
+        """How it was found."""
+        return f"the package {self.package} {self.version} is installed"
+
+
+def environment_of(variables: Mapping[str, str]) -> Path:
+    """Return the virtual environment that is active, otherwise the one that this program runs in."""
+    active = variables.get("VIRTUAL_ENV", "")
+    return Path(active) if active and Path(active).is_dir() else Path(sys.prefix)
+
+
+def frameworks(environment: Path) -> list[FrameworkFound]:
+    """Return what is installed in a virtual environment, what instruments others first.
+
+    The client of a model is named only where no framework is found. Packages that are broken are passed over.
+    """
+    shared = environment.resolve() == Path(sys.prefix).resolve()
+    versions: dict[str, str] = {}
+    for one in _installed(environment, shared=shared):
+        try:
+            name = re.sub(r"[-_.]+", "-", str(one.metadata["Name"])).lower()
+            if name in _KNOWN:
+                versions.setdefault(name, _word(one.version))
+        except Exception:  # noqa: BLE001, S112 - whatever someone's environment holds
+            continue
+    found: dict[str, FrameworkFound] = {}
+    for name, known in _KNOWN.items():
+        if name in versions and not (known.own and shared):
+            found.setdefault(known.title, FrameworkFound(known.title, name, versions[name], _advice(known)))
+    others = [one for one in found.values() if one.package not in _CLIENTS]
+    return others or list(found.values())
+
+
+def _installed(environment: Path, *, shared: bool) -> Iterator[Distribution]:
+    if shared:
+        yield from distributions()
+        return
+    folders = [*environment.glob("lib*/python3*/site-packages"), environment / "Lib" / "site-packages"]
+    yield from distributions(path=[str(one) for one in folders if one.is_dir()])
+
+
+def _word(version: object) -> str:
+    return text if re.fullmatch(r"[\w.+!-]{1,40}", text := str(version)) else "of an unknown version"
+
+
+def _advice(known: _KnownFramework) -> str:
+    """Return how to turn it on, by the page of its dialect; OpenInference has one package for each framework."""
+    text = coverage.set_up(known.dialect)
+    if known.instrumentor:
+        package, name = known.instrumentor.split()
+        text = re.sub(r" \(or `-llama-index`.*?so on\)", "", text, flags=re.DOTALL)
+        text = text.replace("openinference-instrumentation-langchain", f"openinference-instrumentation-{package}")
+        text = text.replace(
+            "openinference.instrumentation.langchain", f"openinference.instrumentation.{package}".replace("-", "_")
+        )
+        text = text.replace("LangChainInstrumentor", name)
+    return text
