@@ -5,7 +5,7 @@ BIN := .venv/bin
 # What every process of the tests would compile again costs a quarter of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all test-pythons test-lowest check audit sbom release faults lock bench kafka dashboards clean
+.PHONY: help demo test test-all test-pythons test-lowest check audit sbom release mutants faults lock bench kafka dashboards clean
 
 help:
 	@echo "make demo        start the monitor on recorded traffic and watch it raise an alert"
@@ -17,6 +17,7 @@ help:
 	@echo "make audit       look up the locked dependencies in the database of known vulnerabilities"
 	@echo "make sbom        write dist/rag-monitor.cdx.json, the bill of materials (CycloneDX)"
 	@echo "make release     build wheel, source archive, SBOM, notes and checksums twice, and try them; REHEARSE=1 before the day"
+	@echo "make mutants     change the code in drawn places and see whether a test fails"
 	@echo "make faults      run the fault tests and print what they reached"
 	@echo "make bench       measure the cost of receiving"
 	@echo "make kafka       start an Apache Kafka with demo topics (needs java and mvn)"
@@ -53,6 +54,9 @@ sbom: .venv-audit/.ready
 release: .venv-audit/.ready
 	@$(BIN)/python -m tests.release $(if $(REHEARSE),--rehearse)
 
+mutants: .venv-mutants/.ready
+	@.venv-mutants/bin/python -m tests.mutants
+
 faults: .venv/.ready-tests
 	@$(BIN)/python -m tests.faults
 
@@ -84,12 +88,19 @@ dashboards: .venv/.ready-tests
 	@$(BIN)/uv pip install --quiet --python .venv-audit/bin/python --require-hashes -r tests/audit.txt
 	@touch $@
 
+# cosmic-ray makes mutants; the tests themselves run in .venv.
+.venv-mutants/.ready: .venv/.ready-tests tests/mutants.txt
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-mutants
+	@$(BIN)/uv pip install --quiet --python .venv-mutants/bin/python --require-hashes -r tests/mutants.txt
+	@touch $@
+
 UV_LOCK := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -q
 
 lock: .venv/.ready-tests
 	$(UV_LOCK) pyproject.toml --extra notify --group build -o requirements.lock
 	$(UV_LOCK) --group test -c requirements.lock -o tests/requirements.lock
 	$(UV_LOCK) tests/audit.in -o tests/audit.txt
+	$(UV_LOCK) tests/mutants.in -o tests/mutants.txt
 	$(UV_LOCK) tests/backends/phoenix.in -o tests/backends/phoenix.txt
 	$(UV_LOCK) tests/backends/mlflow.in -o tests/backends/mlflow.txt
 
