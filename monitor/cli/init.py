@@ -146,4 +146,4 @@ def _next(output: Path, servers: Sequence[ServerFound], judges: Sequence[JudgeFo
         yield f"  rag-monitor rules -c {name} -o rag-monitor-rules.yml   # rule_files of {found['Prometheus']}"
         yield "  # and in scrape_configs: {job_name: rag-monitor, static_configs: [{targets: ['127.0.0.1:9464']}]}"
     if "Grafana" in found:
-        yield f"  # dashboards for {found['Grafana']}: docs/grafana.md"
+        yield f"  rag-monitor dashboards install --url {found['Grafana']}   # with a token in GRAFANA_TOKEN"

@@ -86,6 +86,7 @@ def test_what_answers_is_said_with_why_and_used(tmp_path: Path, servers: str) ->
     made = tmp_path / "made.yaml"
     assert entries(made, "notify") == [{"type": "log"}, {"type": "alertmanager", "url": f"http://{servers}:9093"}]
     assert f"rag-monitor rules -c {made}" in result.stdout
+    assert f"rag-monitor dashboards install --url http://{servers}:3000" in result.stdout
     configuration.load(made)
 
 

@@ -292,8 +292,12 @@ class HttpClient:
         self._timeout = timeout
         self._follow_redirects = follow_redirects
 
-    def send(self, path: str, form: Mapping[str, str] | None = None) -> FetchedResponse:
-        """Send a GET request, or a POST request with a form. Raises `MonitorError` that says why there is no response.
+    def send(
+        self, path: str, form: Mapping[str, str] | None = None, *, document: Mapping[str, Any] | None = None
+    ) -> FetchedResponse:
+        """Send a GET request, or a POST request with a form or a JSON document.
+
+        Raises `MonitorError` that says why there is no response.
 
         The body is cut at 64 MiB.
         """
@@ -303,9 +307,12 @@ class HttpClient:
         direct = httpx.Client(
             verify=self._tls, trust_env=False, timeout=self._timeout, follow_redirects=self._follow_redirects
         )
-        method, url = ("GET" if form is None else "POST"), self.url + path
+        method, url = ("GET" if form is None and document is None else "POST"), self.url + path
         try:
-            with direct as client, client.stream(method, url, data=form, headers=self._headers) as response:
+            with (
+                direct as client,
+                client.stream(method, url, data=form, json=document, headers=self._headers) as response,
+            ):
                 for chunk in response.iter_bytes():
                     body += chunk
                     if len(body) >= _MAX_BYTES:
