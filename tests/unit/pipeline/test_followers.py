@@ -286,6 +286,19 @@ async def test_what_waits_for_a_sink_that_fails_is_called_after_two_minutes(tmp_
         assert done == [1]
 
 
+async def test_of_several_that_wait_only_those_who_have_waited_for_two_minutes_are_called(tmp_path: Path) -> None:
+    done, clock, receiver = [], ManualClock(), Receiver(down=OSError("gone"))
+    async with following(tmp_path, clock=clock, one=receiver.deliver) as at:
+        await at.write(*results(1))
+        await until(lambda: receiver.batches, "an attempt")
+        at.followers["one"].when_sent(lambda: done.append(1))
+        clock.advance(60)
+        at.followers["one"].when_sent(lambda: done.append(2))
+        clock.advance(61)
+        at.followers["one"].settle_overdue()
+        assert done == [1]
+
+
 async def test_waiting_for_the_end_waits_for_no_sink_that_fails(tmp_path: Path) -> None:
     fails, works = Receiver(down=OSError("gone")), Receiver()
     async with following(tmp_path, one=fails.deliver, other=works.deliver) as at:

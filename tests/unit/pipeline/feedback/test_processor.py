@@ -16,6 +16,7 @@ from monitor.model.ack import Ack
 from monitor.model.case import Reading, ReadingStatus, Traffic
 from monitor.model.external import ExternalScore, ScoreSource
 from monitor.model.outcome import RateScope, Score
+from monitor.pipeline.feedback import processor
 from monitor.pipeline.feedback.boost import Agreement, Unchosen
 from monitor.pipeline.feedback.names import ExternalEvaluators
 from monitor.pipeline.feedback.processor import FeedbackProcessor
@@ -120,6 +121,15 @@ def unlucky(bench, rate=0.1):
     from monitor.statistics import consistent_sampling
 
     return next(one for one in map(one_case, range(1000)) if not consistent_sampling.chosen(one.request_id, "s", rate))
+
+
+def test_more_than_so_many_that_wait_are_a_backlog(monkeypatch):
+    monkeypatch.setattr(processor, "_AT_MOST", 2)
+    bench, said = Bench(), []
+    for number in range(4):
+        said.append(bench.processor.backlog)
+        bench.processor.take([vote(one_case(number).request_id)], None)
+    assert [bool(one) for one in (*said, bench.processor.backlog)] == [False, False, False, True, True]
 
 
 async def test_a_verdict_within_a_sampled_trace_weighs_as_much_as_its_trace_and_one_from_outside_one():
