@@ -18,6 +18,8 @@ help:
 	@echo "make sbom        write dist/rag-monitor.cdx.json, the bill of materials (CycloneDX)"
 	@echo "make release     build wheel, source archive, SBOM, notes and checksums twice, and try them; REHEARSE=1 before the day"
 	@echo "make mutants     change the code in drawn places and see whether a test fails"
+	@echo "make site        build the pages of docs/ as a site with search, into build/site; every link is checked"
+	@echo "make pictures    make the pictures of the docs from the running product (needs Chromium)"
 	@echo "make faults      run the fault tests and print what they reached"
 	@echo "make bench       measure the cost of receiving"
 	@echo "make kafka       start an Apache Kafka with demo topics (needs java and mvn)"
@@ -57,6 +59,13 @@ release: .venv-audit/.ready
 mutants: .venv-mutants/.ready
 	@.venv-mutants/bin/python -m tests.mutants
 
+site: .venv-docs/.ready
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict -f docs/site/mkdocs.yml
+	@echo "open build/site/index.html, or: .venv-docs/bin/python -m http.server -d build/site 8000 (search needs a server)"
+
+pictures: .venv/.ready-tests
+	@$(BIN)/python -m tests.support.pictures
+
 faults: .venv/.ready-tests
 	@$(BIN)/python -m tests.faults
 
@@ -94,11 +103,17 @@ dashboards: .venv/.ready-tests
 	@$(BIN)/uv pip install --quiet --python .venv-mutants/bin/python --require-hashes -r tests/mutants.txt
 	@touch $@
 
+.venv-docs/.ready: .venv/.ready-tests docs/site/requirements.txt
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-docs
+	@$(BIN)/uv pip install --quiet --python .venv-docs/bin/python --require-hashes -r docs/site/requirements.txt
+	@touch $@
+
 UV_LOCK := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -q
 
 lock: .venv/.ready-tests
 	$(UV_LOCK) pyproject.toml --extra notify --group build -o requirements.lock
 	$(UV_LOCK) --group test -c requirements.lock -o tests/requirements.lock
+	$(UV_LOCK) --group docs -o docs/site/requirements.txt
 	$(UV_LOCK) tests/audit.in -o tests/audit.txt
 	$(UV_LOCK) tests/mutants.in -o tests/mutants.txt
 	$(UV_LOCK) tests/backends/phoenix.in -o tests/backends/phoenix.txt

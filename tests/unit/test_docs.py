@@ -55,6 +55,22 @@ def test_no_link_within_the_project_is_broken(page: Path) -> None:
                 assert anchor in anchors(linked), f"{target}#{anchor}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pictures_are_there_light_and_dark_and_have_a_text(page: Path) -> None:
+    text = page.read_text()
+    shown = re.findall(r"<(?:img|source)[^>]*\b(?:src|srcset)=\"([^\"]+)\"", text)
+    assert [one for one in shown if not (page.parent / one).exists()] == []
+    light, dark = ({one for one in shown if one.endswith(f"-{kind}.png")} for kind in ("light", "dark"))
+    assert {one.replace("-light", "-dark") for one in light} == dark
+    assert re.findall(r"<img(?![^>]*\balt=\"[^\"]+\")", text) == []
+
+
+def test_the_readme_in_chinese_shows_the_same_pictures() -> None:
+    pages = (ROOT / "README.md", ROOT / "docs" / "README.zh-CN.md")
+    ours, chinese = (re.findall(r"\b(?:src|srcset)=\"(?:docs/)?([^\"]+)\"", page.read_text()) for page in pages)
+    assert ours == chinese != []
+
+
 def test_every_page_can_be_reached_from_the_index() -> None:
     index = (ROOT / "docs" / "README.md").read_text()
     linked = {
