@@ -14,7 +14,13 @@ import pytest
 from tests import supply_chain
 from tests.support.paths import ROOT
 
-LOCKS = ["requirements.lock", "tests/requirements.lock", "tests/audit.txt", "tests/mutants.txt"]
+LOCKS = [
+    "requirements.lock",
+    "tests/requirements.lock",
+    "tests/audit.txt",
+    "docs/site/requirements.txt",
+    "tests/mutants.txt",
+]
 
 
 def test_nothing_in_this_environment_runs_at_the_start_of_python_but_what_is_allowed() -> None:
