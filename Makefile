@@ -5,7 +5,7 @@ BIN := .venv/bin
 # What every process of the tests would compile again costs a quarter of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all test-pythons test-lowest check audit sbom release mutants faults lock bench kafka dashboards clean
+.PHONY: help demo test test-all test-pythons test-lowest check audit sbom release site pictures mutants faults lock bench kafka dashboards clean
 
 help:
 	@echo "make demo        start the monitor on recorded traffic and watch it raise an alert"
