@@ -46,6 +46,15 @@ async def ended(*answers: object) -> tuple[WorkerProcess, list[SentRequest]]:
     return worker, pieces
 
 
+async def test_one_that_is_at_a_request_for_long_gives_up_those_behind_it() -> None:
+    with tempfile.TemporaryFile() as notes:
+        worker, (first, second, third) = WorkerProcess("code", lambda _: None, notes), (asked(), asked(), asked())
+        worker.held.extend((first, second, third))
+        assert worker.give_up_waiting() == [second, third]
+        assert list(worker.held) == [first, None, None], "their answers count no more"
+        assert worker.give_up_waiting() == []
+
+
 async def test_an_answer_that_was_in_the_pipe_when_the_process_ended_counts() -> None:
     worker, (first, second) = await ended("code", READY, ("read", 0.5))
     assert first.answer.result() == "read"

@@ -13,6 +13,7 @@ import pytest
 
 from monitor.errors import ConfigError, Overloaded, TooLarge
 from monitor.storage.spool import queue as spool_queue
+from monitor.storage.spool.table import PAGE
 from tests.support.spool import SpoolFile, killed
 
 pytestmark = pytest.mark.anyio
@@ -267,9 +268,23 @@ async def test_a_record_that_has_changed_on_disk_costs_itself_and_the_replay_goe
     with sqlite3.connect(file.path) as db:
         db.execute("UPDATE records SET checksum = checksum + 1 WHERE id = (SELECT min(id) + 1 FROM records)")
     db.close()
+    async with file.open() as spool:
+        assert [one.payload for _, one in spool._store.read(0)] == [b"one", b"three"], "read again after the repair"
     assert await file.left() == [b"one", b"three"]
     assert file.value("ragmonitor_spool_damaged_records_total") == 1
     assert len(file.asides()) == 1
+
+
+async def test_a_file_of_some_megabytes_is_checked_when_it_is_opened(file: SpoolFile) -> None:
+    async with file.open() as spool:
+        for _ in range(4):
+            await spool.append(file.record(os.urandom(1024 * 1024)))
+    image = bytearray(file.path.read_bytes())
+    assert len(image) > 2 * 1024**2
+    image[PAGE : 2 * PAGE] = bytes(PAGE)
+    file.path.write_bytes(image)
+    async with file.open():
+        assert len(file.asides()) == 1, "before anything is read"
 
 
 async def test_opening_a_path_that_is_a_folder_names_the_path(file: SpoolFile) -> None:
