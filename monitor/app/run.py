@@ -321,6 +321,7 @@ def _review_queue(config: Config, parts: Parts) -> tuple[calibration.Calibration
         retention=storage.retention,
         texts_retention=storage.texts_retention,
         blind=config.review.blind,
+        slices=config.slices,
         gauges=gauges,
     )
     return gauges, queue

@@ -14,15 +14,21 @@ from monitor import config as configuration
 from monitor.cli import _options
 from monitor.cli.console.output import align, clean, echo_json, echo_lines, exit_status_1, report, writing
 from monitor.clock import SystemClock
+from monitor.config import Config
 from monitor.errors import ConfigError
 from monitor.model.label import LabelVerdict
 from monitor.operations import labels as operation
 from monitor.operations.labels import LabelFilter, LabelImport
 from monitor.operations.labels.drawing import draw_cases
+from monitor.operations.labels.judging import JudgeReport, in_words, judge_reports
 from monitor.operations.labels.reading import VerdictWords, read_labels
 from monitor.operations.labels.server import SentLabels
 from monitor.operations.labels.writing import LabelFormat
-from monitor.quantities import parse_duration
+from monitor.quantities import parse_duration, percent
+from monitor.statistics.correction import ShareInterval
+from monitor.statistics.diagnosis.cases import Factor
+from monitor.statistics.rates import Estimate
+from monitor.statistics.review import Kappa
 from monitor.storage.labels import LabelCount
 
 Server = Literal["langfuse", "phoenix", "mlflow"]
@@ -64,6 +70,9 @@ def labels(
     redaction: Annotated[
         bool, typer.Option("--redaction/--no-redaction", help="Mask personal data and secrets in exported texts.")
     ] = True,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="Print how good judges are by the labels, and where they err.")
+    ] = False,
     config: _options.ConfigPath = None,
     as_json: _options.Json = False,
 ) -> None:
@@ -72,11 +81,12 @@ def labels(
     --import reads JSON Lines, CSV, and the JSON of Argilla and Label Studio. --draw N with --export, --app and
     --evaluator draws answers so that their labels measure the judge. --pull and --push use the address and key of the
     configured sink `langfuse`, `phoenix` or `mlflow`. --push langfuse --queue puts the judged answers into an
-    annotation queue. Importing a file twice changes nothing. Exit status 1: something could not be read or sent.
+    annotation queue. --judge prints sensitivity, specificity, kappa and what errors have in common, as the page of the
+    review does. Importing a file twice changes nothing. Exit status 1: something could not be read or sent.
     """
-    chosen = [one for one in (read, write, pull, push) if one is not None]
+    chosen = [one for one in (read, write, pull, push, judge or None) if one is not None]
     if len(chosen) > 1:
-        raise typer.BadParameter("choose one of --import, --export, --pull and --push")
+        raise typer.BadParameter("choose one of --import, --export, --pull, --push and --judge")
     if queue and "langfuse" not in (pull, push):
         raise typer.BadParameter("needs --pull langfuse or --push langfuse", param_hint="--queue")
     if draw is not None and (write is None or app is None or evaluator is None):
@@ -105,11 +115,23 @@ def labels(
             server = operation.open_server(settings, push, name=name, queue=queue, project=project)
             _sent(operation.push_labels(settings, server, recent if queue else every), push)
         else:
-            counts = operation.label_counts(settings)
-            if as_json:
-                echo_json([one._asdict() for one in counts])
-            else:
-                echo_lines(_table(counts))
+            _report(settings, every, judge=judge, as_json=as_json)
+
+
+def _report(settings: Config, wanted: LabelFilter, *, judge: bool, as_json: bool) -> None:
+    """Print how good judges are, or how many labels there are."""
+    if judge:
+        found = judge_reports(settings, wanted, SystemClock())
+        if as_json:
+            echo_json([one.as_object() for one in found])
+        else:
+            echo_lines(_judges(found))
+        return
+    counts = operation.label_counts(settings)
+    if as_json:
+        echo_json([one._asdict() for one in counts])
+    else:
+        echo_lines(_table(counts))
 
 
 def _content(path: Path) -> bytes:
@@ -166,3 +188,41 @@ def _table(counts: Sequence[LabelCount]) -> Iterator[str]:
         for subject in sorted({key[:3] for key in sums})
     ]
     yield from align(rows)
+
+
+def _judges(found: Sequence[JudgeReport]) -> Iterator[str]:
+    if not found:
+        yield "No labels that measure a judge yet."
+    for number, one in enumerate(found):
+        if number:
+            yield ""
+        said, errors = one.measure, one.errors
+        yield f"{clean(one.app)}, {said.evaluator} (version {clean(said.version)}): {said.labels} labels measure it"
+        yield f"  finds defects (sensitivity)             {_share(said.sensitivity)}"
+        yield f"  passes good answers (specificity)       {_share(said.specificity)}"
+        yield f"  agrees with people (Cohen's kappa)      {_kappa(said.with_people)}"
+        yield f"  people agree with people (kappa)        {_kappa(said.of_people)}"
+        yield f"  errors in {errors.answers} labelled answers: {errors.missed} missed, {errors.alarmed} false alarms"
+        for place, factor in enumerate(errors.factors, start=1):
+            name = " and ".join(map(_named, factor.parts))
+            yield f"  {place}. {name}: wrong {_limited(factor.inside)}, elsewhere {_limited(factor.outside)}"
+            if factor.likewise:
+                yield f"     Most of these errors also have: {', '.join(map(_named, factor.likewise[:3]))}"
+        if errors.missed + errors.alarmed and not errors.factors:
+            yield "  Nothing that these errors have in common stands out from chance."
+
+
+def _named(factor: Factor) -> str:
+    return clean(in_words(factor))
+
+
+def _share(one: ShareInterval | None) -> str:
+    return f"{percent(one.value)} ({percent(one.lower)} to {percent(one.upper)})" if one is not None else "-"
+
+
+def _kappa(one: Kappa | None) -> str:
+    return f"{one.value:.2f} ({one.lower:.2f} to {one.upper:.2f})" if one is not None else "-"
+
+
+def _limited(one: Estimate) -> str:
+    return f"{percent(one.rate)} ({percent(one.lower)} to {percent(one.upper)})"

@@ -283,13 +283,14 @@ def _fewer(before: tuple[int, int], lately: tuple[int, int]) -> float:
     hits, number, late = before[0] + lately[0], sum(before) + sum(lately), sum(lately)
 
     def chance(found: int) -> float:
-        ways = _log_choose(hits, found) + _log_choose(number - hits, late - found)
-        return math.exp(ways - _log_choose(number, late))
+        ways = log_choose(hits, found) + log_choose(number - hits, late - found)
+        return math.exp(ways - log_choose(number, late))
 
     return min(math.fsum(chance(one) for one in range(max(0, late - (number - hits)), lately[0] + 1)), 1.0)
 
 
-def _log_choose(number: int, chosen: int) -> float:
+def log_choose(number: int, chosen: int) -> float:
+    """Return the logarithm of the number of ways to choose so many."""
     return math.lgamma(number + 1) - math.lgamma(chosen + 1) - math.lgamma(number - chosen + 1)
 
 

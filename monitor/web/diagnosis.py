@@ -185,7 +185,7 @@ def _view(one: RateDiagnosis, query: DiagnosisQuery) -> DiagnosisView:
         rate_before=_rate(found.rate_before),
         rate_since=_rate(found.rate_since),
         factors=[_factor(*pair, one.questions) for pair in zip(found.factors, one.examples, strict=True)],
-        switched=[_named(factor) for factor in found.switched],
+        switched=[factor_name(factor) for factor in found.switched],
         visible=found.visible,
         needed_before=LEAST_BAD_BEFORE,
         looked=found.looked,
@@ -196,8 +196,8 @@ def _view(one: RateDiagnosis, query: DiagnosisQuery) -> DiagnosisView:
 def _factor(one: FoundFactor, examples: Sequence[ExampleAnswer], questions: Mapping[str, str]) -> FactorView:
     share = one.share
     return FactorView(
-        factor=_named(one.factor),
-        parts=[_named(part) for part in one.parts],
+        factor=factor_name(one.factor),
+        parts=[factor_name(part) for part in one.parts],
         how=one.how,
         share=RiseShareView(value=share.value, lower=share.lower, upper=share.upper),
         share_text=share_of(one),
@@ -209,7 +209,7 @@ def _factor(one: FoundFactor, examples: Sequence[ExampleAnswer], questions: Mapp
         bad=one.bad,
         part_now=one.part_now,
         part_before=one.part_before,
-        likewise=[_named(factor) for factor in one.likewise[:3]],
+        likewise=[factor_name(factor) for factor in one.likewise[:3]],
         examples=[
             ExampleAnswerView(
                 request_id=whole(each.request_id),
@@ -222,7 +222,8 @@ def _factor(one: FoundFactor, examples: Sequence[ExampleAnswer], questions: Mapp
     )
 
 
-def _named(factor: Factor) -> FactorNameView:
+def factor_name(factor: Factor) -> FactorNameView:
+    """Return a factor as it is shown."""
     name, value = whole(factor.name), whole(factor.value)
     return FactorNameView(kind=factor.kind, name=name, value=value, text=whole(in_words(factor)))
 

@@ -17,7 +17,7 @@ from monitor.web.incidents import IncidentReportView, IncidentsView
 from monitor.web.post_guard import NoteRequest, TrialRequest
 from monitor.web.rate_views import AlertsView, Overview
 from monitor.web.review.access import TOKEN_HEADER
-from monitor.web.review.views import ReviewCaseView, ReviewLabelsView, ReviewView
+from monitor.web.review.views import JudgeView, ReviewCaseView, ReviewLabelsView, ReviewView
 from monitor.web.review.work import LabelRequest
 from monitor.web.trials import TrialView
 from monitor.web.views import AnswersView, CaseView, ErrorView
@@ -50,6 +50,11 @@ _PATHS: Final[Mapping[str, tuple[str, type[BaseModel], tuple[str, ...]]]] = {
         queries.REVIEW_QUEUES,
     ),
     "review/next": ("The next answer to label, or the one of `result`.", ReviewCaseView, queries.REVIEW_NEXT),
+    "review/judge": (
+        "How good the judge of a queue is, by labels: sensitivity, specificity, kappa, and where it errs.",
+        JudgeView,
+        queries.REVIEW_JUDGE,
+    ),
     "review/labels": ("Labels, newest first.", ReviewLabelsView, queries.REVIEW_LABELS),
 }
 _REVIEWER: Final[Mapping[str, Any]] = {
@@ -66,7 +71,7 @@ _REVIEW_FAULTS: Final[Mapping[str, str]] = {
     "404": "Review is switched off, or there is nothing to label.",
     "429": "Too many wrong tokens; see `Retry-After`.",
 }
-_NAMES: Final[Mapping[str, str]] = {"review/next": "next_to_label", "review/labels": "labels"}
+_NAMES: Final[Mapping[str, str]] = {"review/next": "next_to_label", "review/labels": "labels", "review/judge": "judge"}
 
 
 def document() -> bytes:

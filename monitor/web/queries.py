@@ -84,6 +84,7 @@ REVIEW: Final = ("app", "evaluator", "by")
 REVIEW_CASE: Final = (*REVIEW, "result", "last")
 REVIEW_NEXT: Final = (*REVIEW, "result")
 REVIEW_LABELS: Final = ("show",)
+REVIEW_JUDGE: Final = ("app", "evaluator")
 Show = Literal["mine", "disagreements", "all"]
 
 WHY: Final = ("trace", "evaluator", "since", "app")
@@ -256,6 +257,12 @@ def listing(given: Mapping[str, str], now: float) -> ListQuery:
         search=given.get("search", ""),
         page=int(page),
     )
+
+
+def judge(query: str) -> dict[str, str]:
+    """Return which judge is asked about. Raises `BadQueryError`."""
+    given = read(query, REVIEW_JUDGE)
+    return {name: given.get(name, "") for name in REVIEW_JUDGE}
 
 
 def labels(given: Mapping[str, str]) -> Show:

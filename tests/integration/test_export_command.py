@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -210,6 +211,16 @@ def test_answers_drawn_for_a_tool_measure_the_judge_when_their_labels_come_back(
     assert all(one.draw.measures and is_test(one.request_id) for one in found)
     assert min(one.probability or 0 for one in found) > 1e-6
     assert "needs --export" in labels(monitor, "--draw", "6").output
+    ended = labels(monitor, "--judge", *place)
+    assert ended.exit_code == 0, ended.output
+    assert "6 labels measure it" in ended.output
+    assert re.search(r"sensitivity\) +[0-9.]+ % \(", ended.output)
+    (told,) = json.loads(labels(monitor, "--judge", "--json").output)
+    assert (told["app"], told["evaluator"], told["labels"], told["of_people"]) == ("shop", EVALUATOR, 6, None)
+    wrong = sum(one.judged_defect != (one.verdict == "defect") for one in found)
+    assert told["errors"]["missed"] + told["errors"]["alarmed"] == wrong
+    assert "No labels that measure a judge yet." in labels(monitor, "--judge", "--app", "\x1b[31mother").output
+    assert labels(monitor, "--judge", "--import", path).exit_code == 2
 
 
 def test_a_draw_passes_over_no_answer_because_it_has_a_label_already(monitor: MonitorProcess, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from monitor.jobs.review.effects import (
     labelled_results,
     measure,
 )
+from monitor.jobs.review.errors import find_errors
 from monitor.jobs.review.orders import (
     CaseOrders,
     OrderChoices,
@@ -40,6 +41,7 @@ from monitor.jobs.review.orders import (
 from monitor.model.label import Label, LabelDraw, LabelVerdict, is_test
 from monitor.model.outcome import Scale
 from monitor.stages import Runtime
+from monitor.statistics.judge_errors import JudgeErrors
 from monitor.statistics.rates import Sums
 from monitor.statistics.review import ReviewOutlook, outlook, truth_of
 from monitor.statistics.review_draws import verdict_shares
@@ -97,6 +99,7 @@ class ReviewQueue:
         retention: seconds for which results are kept.
         texts_retention: seconds for which texts are kept; None: as long as the results.
         blind: hide what the judge said of a case until the reviewer has labelled it.
+        slices: the configured ones.
         gauges: show what labels say; None: nothing does.
     """
 
@@ -110,10 +113,13 @@ class ReviewQueue:
         retention: float,
         texts_retention: float | None = None,
         blind: bool = True,
+        slices: Sequence[str] = (),
         gauges: CalibrationGauges | None = None,
     ) -> None:
         report = reporter("labels", runtime.events, runtime.metrics)
         self.labels = LabelStore(folder / files.LABELS, runtime.clock, report)
+        self._folder = folder
+        self._slices = tuple(slices)
         self._history = HistoryReader(folder / files.HISTORY)
         self._judged = JudgedReader(folder / files.HISTORY)
         self._orders = CaseOrders(folder, self.labels, runtime.clock, versions, retention)
@@ -196,13 +202,22 @@ class ReviewQueue:
         known = await anyio.to_thread.run_sync(self._by_result, self._place(app, evaluator))
         return [labels for labels in reversed(known.values()) if disagree(labels)]
 
-    async def measured(self, evaluator: str) -> JudgeMeasure:
-        """Measure the present version of an evaluator by all its labels. Raises `InvalidData` as `next` does."""
+    async def measured(self, evaluator: str, app: str | None = None) -> JudgeMeasure:
+        """Measure the present version of an evaluator by its labels of an app, or all. Raises as `next` does."""
         version = self._version(evaluator)
 
         def look() -> JudgeMeasure:
-            known = by_result(self.labels.find(evaluator=evaluator, version=version))
+            known = by_result(self.labels.find(app=app, evaluator=evaluator, version=version))
             return measure(self._calibration(evaluator, known), known)
+
+        return await anyio.to_thread.run_sync(look)
+
+    async def errors(self, app: str, evaluator: str) -> JudgeErrors:
+        """Find what the labelled errors of the present version have in common. Raises as `next` does."""
+        place = self._place(app, evaluator)
+
+        def look() -> JudgeErrors:
+            return find_errors(self._folder, self._slices, app, evaluator, self._by_result(place))
 
         return await anyio.to_thread.run_sync(look)
 

@@ -199,13 +199,13 @@ class CaseOrders:
         if not frame:
             return ()
         topics = read_topics(self._state, place.app)
-        features = self._answers.features_of([one.request_id for one in frame])
+        answers = self._answers.answers_of(place.app, place.evaluator, [one.request_id for one in frame])
 
         def topic(one: CaseFeatures) -> str:
             named = [factor.value for factor in topic_factors(topics, one)]
             return named[0] if named else one.slices.get(TOPIC, "")
 
-        wanted = {request for request, one in features.items() if topic(one) == name}
+        wanted = {one.request_id for one in answers if topic(one.features) == name}
         return (one for one in frame if one.request_id in wanted)
 
     def _to_measure(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from monitor.storage.history.features import CaseFeatures, load_features
 from monitor.storage.history.tables import FORMAT
@@ -77,6 +77,7 @@ _JUDGED = (
     " AND json_valid(CAST(own.body AS TEXT)) AND json_extract(CAST(own.body AS TEXT), '$.scope') = 'live'"
     " GROUP BY own.trace_id ORDER BY 3 DESC, 1 LIMIT ?5"
 )
+_JUDGED_OF = _JUDGED.replace("own.at >= ?3 AND own.at < ?4", "own.trace_id IN ({})").replace(" LIMIT ?5", "")
 _JUDGED_FIRST = _JUDGED.replace("ORDER BY 3 DESC, 1", "ORDER BY 3, 1")
 _ASKED = (
     "SELECT own.trace_id, min(json_extract(CAST(own.body AS TEXT), '$.answered_at')), max(own.at),"
@@ -101,6 +102,17 @@ def beginning(question: str) -> str:
     return question if len(question) <= _LONGEST_QUESTION else f"{question[:_LONGEST_QUESTION]}\u2026"
 
 
+def _answers(rows: Sequence[tuple[Any, ...]]) -> list[JudgedAnswer]:
+    answers = []
+    for request_id, answered_at, at, weight, defect, score, body, refused, label in rows:
+        with suppress(*_FAULTS):
+            known = None if refused is None else bool(refused)
+            time, features = min(float(answered_at or at), at), load_features(body)
+            own = (request_id, time, float(weight), bool(defect), score)
+            answers.append(JudgedAnswer(*own, features, known, str(label or ""), float(at)))
+    return answers
+
+
 class AnswerReader:
     """Reads the history, from any thread or process, while it is written.
 
@@ -119,14 +131,7 @@ class AnswerReader:
         Without those whose features are not kept. `newest`: otherwise those that were judged first.
         """
         found = self._file.query(_JUDGED if newest else _JUDGED_FIRST, [app, evaluator, since, until, limit])
-        answers = []
-        for request_id, answered_at, at, weight, defect, score, body, refused, label in found[:: -1 if newest else 1]:
-            with suppress(*_FAULTS):
-                known = None if refused is None else bool(refused)
-                time, features = min(float(answered_at or at), at), load_features(body)
-                own = (request_id, time, float(weight), bool(defect), score)
-                answers.append(JudgedAnswer(*own, features, known, str(label or ""), float(at)))
-        return answers
+        return _answers(found[:: -1 if newest else 1])
 
     def asked_questions(self, app: str, since: float, until: float, limit: int) -> list[AskedQuestion]:
         """Return the newest questions from `since` up to `until` that local evaluators looked at, oldest first."""
@@ -156,16 +161,13 @@ class AnswerReader:
                 found.append(load_features(body))
         return found
 
-    def features_of(self, ids: Collection[str]) -> dict[str, CaseFeatures]:
-        """Return the features of cases by request; without those that are not kept."""
-        wanted, found = list(ids), dict[str, CaseFeatures]()
+    def answers_of(self, app: str, evaluator: str, requests: Collection[str]) -> list[JudgedAnswer]:
+        """Return the answers to requests that count in the rate of an evaluator, oldest first, with their features."""
+        wanted, found = list(requests), list[JudgedAnswer]()
         for start in range(0, len(wanted), _AT_ONCE):
             part = wanted[start : start + _AT_ONCE]
-            sql = f"SELECT request_id, body FROM features WHERE request_id IN ({marks(part)})"  # noqa: S608 - question marks
-            for request, body in self._file.query(sql, part):
-                with suppress(*_FAULTS):
-                    found[request] = load_features(body)
-        return found
+            found += _answers(self._file.query(_JUDGED_OF.format(marks(part)), [app, evaluator, *part]))
+        return sorted(found, key=lambda one: (one.judged_at, one.request_id))
 
     def question_texts(self, ids: Collection[str]) -> dict[str, str]:
         """Return the beginnings of questions by request; without those whose text is not kept."""

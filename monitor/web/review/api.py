@@ -41,24 +41,29 @@ class ReviewApi:
         if who is None:
             return await json_response(ErrorView(error=_NEEDS_TOKEN), HTTPStatus.UNAUTHORIZED)
         with viewing_as(who):
-            if path == f"{_API}review":
-                app = queries.read(query, queries.REVIEW_QUEUES).get("app", "")
-                return await json_response(await self._work.overview(who, app))
-            if path == f"{_API}review/labels":
-                return await json_response(
-                    await self._work.labels(who, queries.labels(queries.read(query, queries.REVIEW_LABELS)))
-                )
-            asked = ReviewQuery(**queries.read(query, queries.REVIEW_NEXT))
-            if not asked.result:
-                if not (asked.app and asked.evaluator):
-                    raise BadQueryError("app, evaluator: both are needed, or a result")
-                asked = await self._work.next(who, asked)
-            view = await self._work.case(who, asked.result) if asked.result else None
-            if view is None:
-                nothing = ErrorView(error="there is nothing to label here, or the answer has been deleted")
-                return await json_response(nothing, HTTPStatus.NOT_FOUND)
-            await self._audit.texts_shown(f"{_API}review/case", [view.request_id])
-            return await json_response(view)
+            return await self._shown(who, path, query)
+
+    async def _shown(self, who: str, path: str, query: str) -> WebResponse:
+        if path == f"{_API}review":
+            app = queries.read(query, queries.REVIEW_QUEUES).get("app", "")
+            return await json_response(await self._work.overview(who, app))
+        if path == f"{_API}review/judge":
+            return await json_response(await self._work.judge(**queries.judge(query)))
+        if path == f"{_API}review/labels":
+            return await json_response(
+                await self._work.labels(who, queries.labels(queries.read(query, queries.REVIEW_LABELS)))
+            )
+        asked = ReviewQuery(**queries.read(query, queries.REVIEW_NEXT))
+        if not asked.result:
+            if not (asked.app and asked.evaluator):
+                raise BadQueryError("app, evaluator: both are needed, or a result")
+            asked = await self._work.next(who, asked)
+        view = await self._work.case(who, asked.result) if asked.result else None
+        if view is None:
+            nothing = ErrorView(error="there is nothing to label here, or the answer has been deleted")
+            return await json_response(nothing, HTTPStatus.NOT_FOUND)
+        await self._audit.texts_shown(f"{_API}review/case", [view.request_id])
+        return await json_response(view)
 
     async def post(self, headers: Mapping[str, str], body: bytes) -> WebResponse:
         """Save a label. Raises `RefusedError`, `Overloaded` and other `MonitorError`s."""

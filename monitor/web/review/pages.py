@@ -36,8 +36,8 @@ from monitor.web.view_audit import ViewAudit
 from monitor.web.views import ErrorView
 
 _API: Final = "/api/v1/"
-_API_PAGES: Final = frozenset({f"{_API}review", f"{_API}review/next", f"{_API}review/labels"})
-REVIEW_PAGES: Final = _API_PAGES | {"/review", "/review/label", "/review/labels"}
+_API_PAGES: Final = frozenset(f"{_API}review{page}" for page in ("", "/next", "/labels", "/judge"))
+REVIEW_PAGES: Final = _API_PAGES | {"/review", "/review/label", "/review/labels", "/review/judge"}
 """What is served here."""
 _SCRIPT: Final = files("monitor.web").joinpath("templates/review.js").read_text(encoding="utf-8").strip()
 
@@ -106,6 +106,9 @@ class ReviewPages:
             if path == "/review/labels":
                 view = await self._work.labels(who, queries.labels(queries.read(query, queries.REVIEW_LABELS)))
                 return await html_response("labels", now=view.at, up="../", view=view, who=who, token=self._guard.token)
+            if path == "/review/judge":
+                judge = await self._work.judge(**queries.judge(query))
+                return await html_response("judge", now=judge.at, up="../", view=judge, who=who)
             app = queries.read(query, queries.REVIEW_QUEUES).get("app", "")
             view_of_all = await self._work.overview(who, app)
             return await html_response(

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
-from monitor.jobs.review import JudgeSays, ReviewCase, ReviewStatus
+from monitor.jobs.review import JudgeMeasure, JudgeSays, ReviewCase, ReviewStatus
 from monitor.model.label import Label
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.statistics.correction import ShareInterval
+from monitor.statistics.judge_errors import JudgeErrors
+from monitor.statistics.rates import Estimate
+from monitor.statistics.review import Kappa
+from monitor.web.diagnosis import FactorNameView, LimitedRateView, factor_name
 from monitor.web.texts import whole
 from monitor.web.views import ApiModel, DocumentView, EvidenceView, MessageView
 
@@ -128,6 +133,102 @@ class ReviewView(ApiModel):
     """Thirty at most, those of judges first."""
     left_out: int
     """How many more there are; `app` selects those of one app."""
+
+
+class LimitedShareView(ApiModel):
+    """A share or a kappa, with its 95 % limits."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+class ErrorFactorView(ApiModel):
+    """What many errors of the judge have in common."""
+
+    parts: list[FactorNameView]
+    """The two slices of a pair, otherwise one factor."""
+    inside: LimitedRateView
+    """The share of the judge's verdicts that are wrong where it is there."""
+    outside: LimitedRateView
+    """The same elsewhere."""
+    answers: int
+    """Labelled answers with it."""
+    missed: int
+    """Defects among them that the judge called good."""
+    alarmed: int
+    """Good ones that it called a defect."""
+    likewise: list[FactorNameView]
+    """What most of these errors have as well."""
+
+
+class JudgeView(ApiModel):
+    """How good a judge is, by the labels that measure it. Figures are null where too few labels say."""
+
+    at: float
+    app: str
+    evaluator: str
+    version: str
+    labels: int
+    """Labelled answers that measure it."""
+    sensitivity: LimitedShareView | None
+    """The share of the defects that it finds."""
+    specificity: LimitedShareView | None
+    """The share of the good answers that it calls good."""
+    kappa_with_people: LimitedShareView | None
+    """Cohen's kappa of the judge and of people, over all traffic."""
+    kappa_of_people: LimitedShareView | None
+    """The same of two people, over the answers that both have labelled."""
+    labelled_twice: int
+    """How many pairs of labels these are."""
+    compared: int
+    """Labelled answers that are still in the history, one of each session or question: among them errors are compared.
+    """
+    missed: int
+    """Defects among them that the judge called good."""
+    alarmed: int
+    """Good ones that it called a defect."""
+    factors: list[ErrorFactorView]
+    """What the errors have in common, at most three; none where chance explains them."""
+
+    @classmethod
+    def of(cls, app: str, found: JudgeMeasure, errors: JudgeErrors, now: float) -> JudgeView:
+        """Return what is shown at the wall-clock second `now`."""
+        return cls(
+            at=now,
+            app=whole(app),
+            evaluator=found.evaluator,
+            version=found.version,
+            labels=found.labels,
+            sensitivity=_limited(found.sensitivity),
+            specificity=_limited(found.specificity),
+            kappa_with_people=_limited(found.with_people),
+            kappa_of_people=_limited(found.of_people),
+            labelled_twice=found.of_people.both if found.of_people is not None else 0,
+            compared=errors.answers,
+            missed=errors.missed,
+            alarmed=errors.alarmed,
+            factors=[
+                ErrorFactorView(
+                    parts=[factor_name(part) for part in one.parts],
+                    inside=_rate(one.inside),
+                    outside=_rate(one.outside),
+                    answers=one.answers,
+                    missed=one.missed,
+                    alarmed=one.alarmed,
+                    likewise=[factor_name(each) for each in one.likewise[:3]],
+                )
+                for one in errors.factors
+            ],
+        )
+
+
+def _limited(one: ShareInterval | Kappa | None) -> LimitedShareView | None:
+    return None if one is None else LimitedShareView(value=one.value, lower=one.lower, upper=one.upper)
+
+
+def _rate(one: Estimate) -> LimitedRateView:
+    return LimitedRateView(rate=one.rate, lower=one.lower, upper=one.upper)
 
 
 class ReviewLabelsView(ApiModel):

@@ -22,6 +22,7 @@ from monitor.web.context import PageContext, ReviewParts
 from monitor.web.post_guard import RefusedError
 from monitor.web.queries import BadQueryError
 from monitor.web.review.views import (
+    JudgeView,
     LabelView,
     ReviewCaseView,
     ReviewLabelsView,
@@ -123,6 +124,16 @@ class ReviewWork:
     async def queue(self, app: str, evaluator: str) -> ReviewQueueView:
         """Return one queue. Raises `InvalidData` for an evaluator that is not configured."""
         return ReviewQueueView.of(await self._queue.status(app, evaluator))
+
+    async def judge(self, app: str, evaluator: str) -> JudgeView:
+        """Return how good the judge of a queue is, and where it errs. Raises `BadQueryError`."""
+        if not (app and evaluator):
+            raise BadQueryError("app and evaluator: both are required")
+        try:
+            measured, errors = await self._queue.measured(evaluator, app), await self._queue.errors(app, evaluator)
+        except InvalidData as error:
+            raise BadQueryError(str(error)) from None
+        return JudgeView.of(app, measured, errors, self._now())
 
     async def _with_choices(self, app: str, evaluator: str) -> ReviewQueueView:
         """Return one queue with the orders that only it has."""

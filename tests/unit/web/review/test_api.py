@@ -55,7 +55,21 @@ async def test_a_program_gets_an_answer_labels_it_and_sees_what_the_judge_said(t
     assert (queue["labels"], queue["waiting"]) == (1, 3)
 
 
-@pytest.mark.parametrize("path", ["/review", "/review/next", "/review/labels"])
+async def test_how_good_the_judge_is_comes_as_described_also_before_the_first_label(tmp_path: Path) -> None:
+    site = await site_of(tmp_path)
+    path = "/api/v1/review/judge?app=shop&evaluator=groundedness"
+    found = as_described(await site.get(path, PROGRAM), "/review/judge")
+    assert (found["labels"], found["sensitivity"], found["factors"]) == (0, None, [])
+    for _ in range(4):
+        case = as_described(await site.get(NEXT, PROGRAM), "/review/next")
+        await label(site, result=case["result_id"], verdict="good")
+    found = as_described(await site.get(path, PROGRAM), "/review/judge")
+    assert (found["labels"], found["compared"], found["missed"], found["alarmed"]) == (4, 4, 0, 2)
+    assert found["specificity"]["lower"] < found["specificity"]["value"] == 0.5
+    assert (await site.get("/api/v1/review/judge?app=shop", PROGRAM)).status == 400
+
+
+@pytest.mark.parametrize("path", ["/review", "/review/next", "/review/labels", "/review/judge"])
 @pytest.mark.parametrize("token", [None, "wrong", ""])
 async def test_without_a_reviewers_token_nothing_is_shown(tmp_path: Path, path: str, token: str | None) -> None:
     site = await site_of(tmp_path)

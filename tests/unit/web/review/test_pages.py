@@ -13,6 +13,7 @@ import pytest
 
 from monitor.clock import ManualClock
 from monitor.model.case import Document, Message
+from monitor.model.label import LabelVerdict
 from monitor.model.outcome import Evidence
 from monitor.privacy import erasure
 from monitor.privacy.audit import NAME, Audit
@@ -38,6 +39,44 @@ async def person(site: Site, token: str = ANA) -> Person:
     await made.sign_in(token)
     assert "Signed in as" in made.text
     return made
+
+
+async def labelled(site: Site, number: int) -> None:
+    """Label so many answers as drawn; of acme every answer is a defect, whatever the judge says."""
+    assert site.context.review is not None
+    queue = site.context.review.queue
+    for _ in range(number):
+        case = await queue.next("shop", "groundedness", "ana")
+        assert case is not None
+        bad = "acme" in case.question
+        await queue.record(case.result_id, "ana", LabelVerdict.DEFECT if bad else LabelVerdict.GOOD)
+
+
+async def test_the_page_of_the_judge_says_how_good_it_is_and_where_it_errs(tmp_path: Path) -> None:
+    site = Site(tmp_path, reviewers=REVIEWERS, slices=("tenant",))
+    site.judge("shop", "groundedness", 9, 3)
+    tenants = {one: "acme<b>" if one % 3 == 0 else "others" for one in measurable(60)}
+    await site.store(
+        [
+            judged(one, question=f"Of {tenant}: {one}?", defect=one % 10 == 7, attributes={"tenant": tenant})
+            for one, tenant in tenants.items()
+        ]
+    )
+    ana = await person(site)
+    assert "How good the judge is" not in ana.text
+    nothing = await ana.open("/review/judge?app=shop&evaluator=groundedness")
+    assert ("too few labels" in nothing, "No error has been labelled yet." in nothing) == (True, True)
+    await labelled(site, 55)
+    assert "How good the judge is" in await ana.open("/review")
+    shown = await ana.open("/review/judge?app=shop&evaluator=groundedness")
+    for words in ("Where it errs", "1. tenant = acme<b>", "sensitivity", "specificity", "kappa", "missed"):
+        assert words in shown
+    assert "<b>: " not in ana.page
+    for query in ("", "?app=shop", "?app=shop&evaluator=x", "?app=shop&evaluator=groundedness&more=1"):
+        await ana.open(f"/review/judge{query}")
+        assert ana.status == 400, query
+    stranger = Person(site)
+    assert "Your token" in await stranger.open("/review/judge?app=shop&evaluator=groundedness")
 
 
 async def test_without_the_option_the_page_says_how_to_switch_it_on(tmp_path: Path) -> None:
