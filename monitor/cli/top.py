@@ -9,6 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from itertools import zip_longest
 from typing import Annotated, Any, Final, NoReturn, cast
 
 import orjson
@@ -18,7 +19,7 @@ from rich.console import Console
 from monitor.cli._options import CaFile, MetricsUrl, Token, TokenFile, client_of
 from monitor.cli.console.live_view import open_terminal, render
 from monitor.cli.console.output import trouble_lines
-from monitor.cli.console.view import ConsoleView, RateRow, State
+from monitor.cli.console.view import ConsoleView, RateRow, State, WorstAnswer
 from monitor.clock import SystemClock
 from monitor.errors import MonitorError
 from monitor.model.outcome import skipped_in_words
@@ -29,6 +30,7 @@ from monitor.quantities import dollars, human_duration, percent
 from monitor.statistics.rates import Estimate, estimate
 
 _MAX_ALERTS: Final = 5
+_MAX_ORDERS: Final = 5
 _MUCH: Final = 0.1
 _MAX_SKIPPED, _REASONS = 5, 3
 _SYSTEM: Final = SystemClock()
@@ -44,7 +46,7 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Print one snapshot and exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per refresh, one per line.")] = False,
 ) -> None:
-    """Watch a running monitor until Ctrl-C: defect rates, alerts, throughput, lag, and cost of judges.
+    """Watch a running monitor until Ctrl-C: rates, alerts, the worst answers, throughput, lag, and cost of judges.
 
     Rates cover the time that it is watched, up to five minutes; the second line of a row has the rate since the monitor
     started. Without a terminal, each change is one line. Exit status 1 when no monitor responds, or when it refuses the
@@ -98,6 +100,7 @@ def view_of(status: MonitorStatus, *, began: float, now: float) -> ConsoleView:
         phase=f"no response: {status.problem}" if status.problem else f"version {status.version} at {status.url}",
         window=min(float(round(status.watched)), WINDOW) if status.long_enough else None,
         rates=sorted(rows, key=lambda row: (order.index(row.state), row.app, row.evaluator)),
+        worst=list(_worst(status)),
         ledger=status.ledger,
         contexts=status.contexts,
         notes=tuple(_notes(status, now)),
@@ -114,6 +117,7 @@ def to_object(status: MonitorStatus) -> dict[str, Any]:
         "window_seconds": status.watched or None,
         "rates": [_rate_object(one) for one in status.rates],
         "alerts": [asdict(one) for one in status.alerts],
+        "worst": [asdict(one) for one in status.worst],
         "evaluators": [
             {"evaluator": name, "state": str(one.state), "why": one.why, "remedy": one.remedy}
             for name, one in status.evaluators.items()
@@ -174,6 +178,30 @@ def _row(one: RateStatus, status: MonitorStatus) -> RateRow:
     )
 
 
+def _worst(status: MonitorStatus) -> Iterator[WorstAnswer]:
+    """Yield the worst answers whose texts are stored, those of different apps in turn."""
+    for place in zip_longest(*(one.answers for one in status.worst)):
+        for order, answer in zip(status.worst, place, strict=True):
+            if answer is not None and answer.response:
+                yield WorstAnswer(
+                    evaluator=order.order,
+                    app=order.app,
+                    question=answer.question,
+                    answer=answer.response,
+                    score=answer.score,
+                    explanation=answer.explanation,
+                    unsupported=answer.unsupported,
+                )
+
+
+def _orders(status: MonitorStatus) -> Iterator[str]:
+    """Say by which order the worst answers come, with both AUROCs, as the page does."""
+    for one in status.worst[:_MAX_ORDERS]:
+        if one.answers and one.auroc_before is not None and one.auroc_learned is not None:
+            both = f"{one.before} {one.auroc_before:.3f}, {one.learned} {one.auroc_learned:.3f}"
+            yield f"worst answers of {one.app} by {one.order}; AUROC over {one.verdicts:,} verdicts: {both}"
+
+
 def _words(state: str) -> str:
     return state.replace("_", " ")
 
@@ -200,6 +228,7 @@ def _notes(status: MonitorStatus, now: float) -> Iterator[str]:
     if unscored:
         yield f"not scored since start: {', '.join(unscored)}"
     yield from _skipped(status)
+    yield from _orders(status)
     for alert in status.alerts[:_MAX_ALERTS]:
         yield " ".join(text for text in ("ALERT", alert.severity, alert.name, alert.app, alert.evaluator) if text)
 

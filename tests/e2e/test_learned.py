@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from monitor.storage.history.reader import HistoryReader
+from tests.support.command import command
 from tests.support.llm import Asked, LLMServer, Reply, filtered, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.service import RagService
@@ -119,6 +120,17 @@ def test_an_order_learns_from_verdicts_survives_a_kill_and_begins_again_with_ano
         page = monitor.get("/worst?app=shop")
         assert f"{shown['auroc_before']:.3f}" in page
         assert f"{shown['auroc_learned']:.3f}" in page
+
+        told = json.loads(
+            command("top", "--json", "--once", "--url", f"http://127.0.0.1:{monitor.metrics_port}").stdout
+        )
+        assert {one["app"]: (one["auroc_before"], one["auroc_learned"]) for one in told["worst"]} == {
+            "shop": (shown["auroc_before"], shown["auroc_learned"])
+        }
+        drawn = command("top", "--once", "--url", f"http://127.0.0.1:{monitor.metrics_port}").stdout
+        both = f"overlap_groundedness {shown['auroc_before']:.3f}, learned_groundedness {shown['auroc_learned']:.3f}"
+        words = f"worst answers of shop by learned_groundedness; AUROC over {2 * EACH} verdicts: {both}"
+        assert words in " ".join(drawn.split())
 
         assert probed(monitor, "other") == untaught, "another app learns nothing of it"
         assert of(monitor, "other")["taught"] == 0

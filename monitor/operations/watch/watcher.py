@@ -10,6 +10,7 @@ from monitor.alerts.policy import DEFAULT_WINDOWS
 from monitor.errors import MonitorError
 from monitor.operations.monitor_client import MonitorClient, ServerRefused
 from monitor.operations.watch.scrapes import NAMES, JudgeUsage, RateKey, Scrape, Scrapes, read
+from monitor.operations.watch.worst import PATH, WatchedOrder, read_orders
 from monitor.pipeline.introspection.evaluator_status import EvaluatorStatus, State
 from monitor.statistics.rates import Sums, doubled, estimate, judged_to_tell
 
@@ -77,7 +78,7 @@ class MonitorStatus:
     reason too. `oldest_pending` is the age in seconds of the oldest pending trace, 0 where there is none; `lag` the
     messages that Kafka has and the monitor has not read, None without Kafka. `ledger` has the traces received, by
     outcome, and those pending. `contexts` has the shares of answers since the start by app and status of their context.
-    Alerts are known only where the monitor serves its UI.
+    Alerts and the worst answers, by app, are known only where the monitor serves its UI.
     """
 
     at: float
@@ -89,6 +90,7 @@ class MonitorStatus:
     problem: str
     rates: Sequence[RateStatus]
     alerts: Sequence[FiringAlert]
+    worst: Sequence[WatchedOrder]
     evaluators: Mapping[str, EvaluatorStatus]
     unscored: Mapping[tuple[str, str], int]
     skipped: Mapping[tuple[str, str, str], int]
@@ -111,6 +113,7 @@ class Watcher:
         self._problem = ""
         self._overview: Mapping[str, Any] | None = None
         self._overview_at = 0.0
+        self._worst: Sequence[WatchedOrder] = ()
 
     def look(self, now: float, *, patient: bool = False) -> None:
         """Scrape the monitor at the wall-clock second `now`.
@@ -121,6 +124,7 @@ class Watcher:
             scrape = read(self._client.samples(NAMES), now)
             if now - self._overview_at >= _ALERTS_EVERY:
                 self._overview, self._overview_at = self._client.document("/api/v1/overview"), now
+                self._worst = read_orders(self._client.document(PATH) if self._overview is not None else None)
         except ServerRefused:
             raise
         except MonitorError as error:
@@ -145,6 +149,7 @@ class Watcher:
             problem=self._problem,
             rates=[self._rate(key, sums) for key, sums in newest.rates.items()],
             alerts=list(self._alerts()),
+            worst=self._worst,
             evaluators=evaluator_states(newest.states, self._explanations()),
             unscored=newest.unscored,
             skipped=newest.skipped,
