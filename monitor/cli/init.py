@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -134,7 +135,7 @@ def _instrumentation(installed: Sequence[FrameworkFound]) -> Iterator[str]:
 
 
 def _next(output: Path, servers: Sequence[ServerFound], judges: Sequence[JudgeFound]) -> Iterator[str]:
-    name = output if output != _STDOUT else Path("rag-monitor.yaml")
+    name = shlex.quote(str(output)) if output != _STDOUT else "rag-monitor.yaml"
     found = {one.kind: one.address for one in servers}
     yield ""
     yield "Next:"

@@ -210,6 +210,11 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(built):
     assert f"{information}licenses/LICENSE" in rest
 
 
+def test_the_installed_package_finds_its_dashboards(python, tmp_path):
+    count = "from monitor.operations.dashboards import boards; print(len(boards()))"
+    assert int(run(python, "-c", count, cwd=tmp_path)) == len([*(ROOT / "grafana" / "dashboards").glob("*.json")])
+
+
 def test_the_wheel_and_the_source_distribution_hold_the_same_bytes(built):
     with zipfile.ZipFile(built.wheel) as wheel:
         installed = {name: wheel.read(name) for name in wheel.namelist() if name.startswith("monitor/")}

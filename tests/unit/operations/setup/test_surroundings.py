@@ -164,6 +164,10 @@ def test_what_is_no_broker_is_not_taken_for_one(answer: Callable[[socket.socket]
         assert look("Kafka", port) == []
 
 
+def test_servers_are_looked_for_at_their_usual_ports() -> None:
+    assert PORTS == {"Prometheus": 9090, "Alertmanager": 9093, "Grafana": 3000, "Kafka": 9092}
+
+
 def test_where_nothing_listens_nothing_is_found() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
