@@ -13,7 +13,7 @@ import pytest
 from monitor.clock import ManualClock
 from monitor.errors import ConfigError, MonitorError
 from monitor.storage.damage import Repaired, damaged_copies
-from monitor.storage.sqlite import Database, Format, ReadOnly, SetAside, open_database
+from monitor.storage.sqlite import Database, Format, ReadOnly, SetAside, open_database, refuse_newer
 
 FIRST = Format(1, "CREATE TABLE IF NOT EXISTS notes (id TEXT, body TEXT);")
 SECOND = Format(2, FIRST.schema + "CREATE TABLE IF NOT EXISTS more (n INTEGER);")
@@ -59,6 +59,34 @@ def test_a_file_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path: Path) 
     with pytest.raises(ConfigError, match="newer version"), database(path).reading():
         pass
     assert damaged_copies(path) == []
+
+
+def test_a_reader_asks_for_a_start_of_the_monitor_where_a_file_is_older_and_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "n.db"
+    fill(path, 2)
+    before = path.read_bytes()
+    with pytest.raises(
+        MonitorError, match=r"n\.db has format 1 of an older version .* reads 2: start the monitor once"
+    ):
+        ReadOnly(path, SECOND, name="the notes").query("SELECT body FROM notes")
+    assert path.read_bytes() == before
+
+
+def test_a_newer_file_is_refused_without_a_file_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "n.db"
+    open_database(path, SECOND).close()
+    with pytest.raises(ConfigError, match="newer version"):
+        refuse_newer(path, FIRST)
+    assert [one.name for one in tmp_path.iterdir()] == ["n.db"]
+
+
+def test_a_newer_version_that_is_only_in_the_log_is_refused_as_well(tmp_path: Path) -> None:
+    path = tmp_path / "n.db"
+    fill(path, 2)
+    with closing(open_database(path, FIRST)), closing(open_database(path, SECOND)):
+        assert path.with_name("n.db-wal").stat().st_size
+        with pytest.raises(ConfigError, match="newer version"):
+            refuse_newer(path, FIRST)
 
 
 def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
