@@ -17,6 +17,9 @@ DOCS = ROOT / "docs"
 PAGES = {"about.md": "README.md", "changelog.md": "CHANGELOG.md"}
 """Pages of the site that lie outside of docs/."""
 
+UNFOUND = {"changelog.md": "---\nsearch: {exclude: true}\n---\n"}
+"""The heads of pages that searches leave out: the changelog has every word, and says little of each."""
+
 CSS = (
     ".md-grid{max-width:70rem}.md-typeset table:not([class]){font-size:.68rem}"
     ".md-typeset img{border-radius:.3rem}.md-typeset td:first-child code{word-break:keep-all}\n"
@@ -108,7 +111,7 @@ def on_files(files: Any, config: Any) -> Any:
         linked.update(outside(page.content_string, (DOCS / page.src_uri).parent))
     for name, of in PAGES.items():
         linked.update(outside((ROOT / of).read_text(), ROOT))
-        add(name, (ROOT / of).read_text())
+        add(name, UNFOUND.get(name, "") + (ROOT / of).read_text())
     for path in sorted(linked):
         to = _in_site(path)
         if to not in PAGES:
