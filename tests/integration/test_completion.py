@@ -81,6 +81,7 @@ def shell(request: pytest.FixtureRequest, home: Path) -> Iterator[Terminal]:
             process.wait()
 
 
+@pytest.mark.lengthy
 def test_tab_completes_commands_options_choices_evaluators_and_files(home: Path, shell: Terminal) -> None:
     ran = home / "run.txt"
     for what, (begun, completed) in TYPED.items():
