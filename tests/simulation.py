@@ -281,7 +281,7 @@ async def live_once(history: History, folder: Path, judge: Judging, until: Calla
             assembly=Assembly(AssemblySettings(grace_period=GRACE, idle_timeout=4 * GRACE)),
             evaluation=live(chosen, judges={"": judge}, lent=lent,
                             sinks={"history": deliver}, memory=spool, draws=spool.draws),
-            spool=spool, runtime=lent, rate=1.0, traffic=TrafficRules(TrafficSettings(), "s", lent), drain=1.0,
+            spool=spool, runtime=lent, rate=1.0, traffic=TrafficRules(TrafficSettings(), "s", lent),
         )  # fmt: skip
         stop = anyio.Event()
         async with anyio.create_task_group() as tasks:

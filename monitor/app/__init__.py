@@ -4,6 +4,6 @@ parts (open for the life of the monitor) -> scoring (evaluators, judges, samplin
 """
 
 from monitor.app.parts import Running
-from monitor.app.run import end_process, run
+from monitor.app.run import run
 
-__all__ = ["Running", "end_process", "run"]
+__all__ = ["Running", "run"]

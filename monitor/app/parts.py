@@ -46,6 +46,7 @@ from monitor.privacy.erasure import ErasureMarks
 from monitor.privacy.redaction import Redactor
 from monitor.sinks.history import HistorySink
 from monitor.stages import Deliver, Runtime, Sink, Source, named
+from monitor.stages.stop_deadline import StopDeadline
 from monitor.statistics.windows import Windows
 from monitor.storage import files, folder, incidents, labels, severe_cases, state_file
 from monitor.storage.history import tables
@@ -221,12 +222,13 @@ def _take_over(path: Path) -> None:
 @contextlib.asynccontextmanager
 async def _open_runtime(config: Config, clock: Clock, metrics: Metrics) -> AsyncIterator[Runtime]:
     events = Events(metrics)
-    own = open_telemetry(config.telemetry, clock=clock, metrics=metrics, events=events, rng=random.Random())
+    stop = StopDeadline(clock)
+    own = open_telemetry(config.telemetry, clock=clock, metrics=metrics, events=events, rng=random.Random(), stop=stop)
     health = Health()
     events.also(health.on_event)
     state = open_state(config.storage.path / files.STATE, clock=clock, metrics=metrics, events=events)
     async with own as tracer, state as kept:
-        yield Runtime(clock=clock, metrics=metrics, events=events, health=health, tracer=tracer, kept=kept)
+        yield Runtime(clock=clock, metrics=metrics, events=events, health=health, tracer=tracer, kept=kept, stop=stop)
 
 
 async def _open_judges(

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import logging
-import os
 import sys
-import threading
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
@@ -42,7 +39,6 @@ from monitor.jobs.review import ReviewQueue
 from monitor.jobs.review.reviewers import Reviewers
 from monitor.jobs.topics import TopicKeeper
 from monitor.jobs.trial.queue import TrialQueue
-from monitor.judge.client import LOADING
 from monitor.model.external import USER_FEEDBACK, ScoreSource
 from monitor.operations.diagnosis import Diagnostics
 from monitor.pipeline.assembly.traces import Assembly
@@ -60,7 +56,6 @@ from monitor.web.rates import qualities
 
 _SWITCH_INTERVAL = 0.001
 """Seconds after which a thread that reads something large lets the receivers go on. Python's default is 5 ms."""
-_LAST_SENDING = 2.0  # seconds that sinks may take when stopping; they get the rest after the restart
 
 
 async def run(
@@ -124,7 +119,7 @@ async def run(
             if trials is not None:
                 beside.start_soon(trials.run)
             await pipeline.run(stop, parts.arrived)
-            await parts.followers.drain(_LAST_SENDING)
+            await parts.followers.drain(runtime.stop.left("sinks"))
             runtime.events.info(Event.STOPPING, "drained")
             beside.cancel_scope.cancel()
     runtime.events.info(Event.STOPPED, "stopped")
@@ -342,13 +337,3 @@ def _review_parts(config: Config, parts: Parts, queue: ReviewQueue) -> ReviewPar
     if not config.review.enabled or path is None:
         return None
     return ReviewParts(queue, Reviewers(path, runtime.clock, runtime.events), config.review.blind)
-
-
-def end_process() -> None:
-    """End this process at once if the judge's libraries are still being imported; else do nothing.
-
-    That thread holds import locks which finalizers of these libraries wait for: an orderly exit could hang for ever.
-    """
-    if any(thread.name == LOADING for thread in threading.enumerate()):
-        logging.shutdown()
-        os._exit(0)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import functools
 import gc
 import logging
-from typing import Final
 
 from monitor import app
 from monitor import config as configuration
 from monitor.cli._options import ConfigPath
 from monitor.config import Config
 from monitor.errors.deprecation import deprecated_options
-from monitor.operations.event_loop import run_async, stop_on_signal
+from monitor.operations.event_loop import end_process, run_async, stop_on_signal
+from monitor.stages.stop_deadline import STOP_WITHIN
 from monitor.telemetry import logs
 
 _log = logging.getLogger(__name__)
-_LONGEST_STOP: Final = 9.5  # seconds: `docker stop` waits ten
 
 
 def run(config: ConfigPath = None) -> None:
@@ -29,7 +28,7 @@ def run(config: ConfigPath = None) -> None:
     for warning in (*configuration.readable_secrets(config), *deprecated_options(loaded)):
         _log.warning(warning)
     run_async(functools.partial(_run_until_signal, loaded))
-    app.end_process()
+    end_process()
 
 
 async def _run_until_signal(config: Config) -> None:
@@ -37,6 +36,5 @@ async def _run_until_signal(config: Config) -> None:
     # the garbage collector need not look through all of it again (and not often: see `__main__`).
     gc.collect()
     gc.freeze()
-    async with stop_on_signal(_LONGEST_STOP) as stop:
+    async with stop_on_signal(STOP_WITHIN) as stop:
         await app.run(config, stop)
-    gc.freeze()  # the rest ends with the process: going through a judge's libraries once more takes a second

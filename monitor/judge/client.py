@@ -36,7 +36,6 @@ from monitor.model.outcome import UnscoredReason
 from monitor.stages import Prompt, Question, Runtime, Verdict
 from monitor.telemetry.events import Event
 
-LOADING: Final = "loading of the judge"
 """The name of the thread that imports the judge's libraries."""
 
 
@@ -93,7 +92,7 @@ async def open_judge(
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-        with anyio.CancelScope(shield=True):
+        with anyio.move_on_after(runtime.stop.left("connections"), shield=True):
             await provider.aclose()
 
 
@@ -135,7 +134,7 @@ async def _beside(work: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop has closed meanwhile
             loop.call_soon_threadsafe(end, error)
 
-    threading.Thread(target=run, name=LOADING, daemon=True).start()
+    threading.Thread(target=run, name="loading of the judge", daemon=True).start()
     await done
 
 

@@ -4,8 +4,8 @@
 
 Rows are complete: from the spool they go directly in flight.
 
-Each stage runs as a task in one group. Shutdown follows the data: the sources close, requests in flight may finish for
-`drain` seconds, the rest stays in the spool for the next process.
+Each stage runs as a task in one group. Shutdown follows the data: the sources close, requests in flight may finish
+until the deadline of the stop, the rest stays in the spool for the next process.
 """
 
 from __future__ import annotations
@@ -52,7 +52,6 @@ class Pipeline:
         in_hand_limit: maximum memory of complete traces and rows that have not ended, in bytes; above it receivers
             refuse.
         arrivals_at_most: maximum memory of the ids of what arrived, in bytes.
-        drain: seconds that requests in flight may take to finish on shutdown.
         alerts: count received traces.
         recorder: writes the request log; None where that is off.
         private: drops and masks personal data; by default nothing.
@@ -76,7 +75,6 @@ class Pipeline:
         closed_limit: int = 5_000,
         in_hand_limit: int = 128 * 1024**2,
         arrivals_at_most: int = 8 * 1024**2,
-        drain: float = 6.0,
         alerts: SelfAlertChecks | None = None,
         recorder: Recorder | None = None,
         private: PrivacyFilter | None = None,
@@ -89,7 +87,6 @@ class Pipeline:
         self._assembly = assembly
         self._processor = processor
         self._runtime = runtime
-        self._drain = drain
         self.notes = RequestNotes(recorder, runtime)
         """What is known of the requests that are being worked on."""
         self._ledger = Ledger(runtime.metrics, evaluation.prepare, alerts=alerts, recorder=recorder)
@@ -163,9 +160,10 @@ class Pipeline:
                         doors.start_soon(self._receive, number, source, partial(opened, number, source))
                     doors.start_soon(self._recover)
                     await stop.wait()
+                    self._runtime.stop.begin()
                     self._runtime.health.stopping()
                     doors.cancel_scope.cancel()
-                with anyio.move_on_after(self._drain):
+                with anyio.move_on_after(self._runtime.stop.left("requests")):
                     await self._in_flight.idle()  # open traces are not waited for: they are safe where they came from
                 work.cancel_scope.cancel()
 

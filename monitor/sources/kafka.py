@@ -117,7 +117,7 @@ class KafkaSource(KafkaConnection, Source):
         return f"kafka {self.address} {', '.join(topics)}: the telemetry itself"
 
     async def run(self, intake: Intake, runtime: Runtime, listening: Callable[[str], None]) -> None:
-        """Read until cancelled, then hand over: finish, commit and leave the group, within six seconds."""
+        """Read until cancelled, then hand over: finish, commit and leave the group, within five seconds."""
         stop = anyio.Event()
         async with anyio.create_task_group() as work:
             work.start_soon(self._serve, intake, runtime, listening, stop)

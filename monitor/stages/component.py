@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from monitor.clock import Clock, SystemClock
 from monitor.stages.kept_state import KeptState
 from monitor.stages.replica_share import ReplicaShare
+from monitor.stages.stop_deadline import StopDeadline
 from monitor.telemetry.events import Events
 from monitor.telemetry.health import Health
 from monitor.telemetry.site import Site
@@ -53,8 +54,8 @@ def named(components: Sequence[C]) -> dict[str, C]:
 class Runtime:
     """What the application lends to every component that runs. Plug-ins use `clock`; the rest is for the monitor.
 
-    `share` is this replica's share of the traffic, `kept` keeps small values over restarts, `site` takes web pages, and
-    `tracer` records the monitor's own spans, which go nowhere by default.
+    `share` is this replica's share of the traffic, `kept` keeps small values over restarts, `site` takes web pages,
+    `tracer` records the monitor's own spans, which go nowhere by default, and `stop` is the time limit of a stop.
     """
 
     clock: Clock
@@ -65,6 +66,7 @@ class Runtime:
     kept: KeptState = field(default_factory=KeptState)
     site: Site = field(default_factory=Site)
     tracer: Tracer = field(default_factory=Tracer)
+    stop: StopDeadline = field(default_factory=StopDeadline)
 
     @classmethod
     def standalone(cls, clock: Clock | None = None, *, logs: bool = True) -> Runtime:

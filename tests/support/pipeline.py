@@ -97,7 +97,7 @@ async def pipeline(tmp_path, evaluators=None, *, made=At, sink="test", closed_li
             sources=[Handed()], conventions=registry.conventions(),
             workers=ThisProcess(LocalReader(registry.conventions(), ExtractionSettings(), evaluators, salt="s")),
             assembly=at.assembly, evaluation=evaluation, spool=spool, runtime=lent,
-            rate=1.0, traffic=TrafficRules(TrafficSettings(), "s", lent), drain=1.0, closed_limit=closed_limit,
+            rate=1.0, traffic=TrafficRules(TrafficSettings(), "s", lent), closed_limit=closed_limit,
         )  # fmt: skip
         stop, listening = anyio.Event(), anyio.Event()
         async with anyio.create_task_group() as tasks:

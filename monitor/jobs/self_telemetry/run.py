@@ -16,6 +16,7 @@ import anyio.to_thread
 from monitor.clock import Clock
 from monitor.errors import MonitorError, Overloaded
 from monitor.jobs.self_telemetry import TelemetrySettings
+from monitor.stages.stop_deadline import StopDeadline
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.metrics import Metrics
 from monitor.telemetry.tracing import Tracer
@@ -108,7 +109,13 @@ _LAST_WORDS: Final = 1.5  # seconds at shutdown to send what is queued
 
 @asynccontextmanager
 async def open_telemetry(
-    settings: TelemetrySettings, *, clock: Clock, metrics: Metrics, events: Events, rng: random.Random
+    settings: TelemetrySettings,
+    *,
+    clock: Clock,
+    metrics: Metrics,
+    events: Events,
+    rng: random.Random,
+    stop: StopDeadline,
 ) -> AsyncIterator[Tracer]:
     """Open the tracer for the life of the context, and send `events` too. Without an endpoint nothing is sent.
 
@@ -141,7 +148,7 @@ async def open_telemetry(
                 beside.start_soon(_keep_sending, box, stopping)
             yield RecordingTracer(boxes["traces"].put, resource, rate=settings.traces, clock=clock, rng=rng)
             stopping.set()
-            beside.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS
+            beside.cancel_scope.deadline = anyio.current_time() + min(_LAST_WORDS, stop.left("connections"))
     finally:
         for box in boxes.values():
             box.close()

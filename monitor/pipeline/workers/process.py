@@ -105,7 +105,7 @@ def _prepare(notes: int) -> None:
 
 def main() -> None:
     """Work until the pipe ends. The argument is the descriptor of the file for where this process was ended."""
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(ConnectionError):
         _work(int(sys.argv[1]))
     os._exit(0)  # nothing here is worth the time that finalizers take
 

@@ -29,8 +29,6 @@ _STEADY_AFTER: Final = 60.0
 _FIRST_WAIT: Final = 0.25
 _LONGEST_WAIT: Final = 30.0
 _FINISH_EVERY: Final = 0.02
-_FINISH: Final = 4.0
-_LEAVE: Final = 2.0
 _LOOKS: Final = 3  # a topic may not be known yet at the first check
 
 _POLL_STUCK: Final = "poll_stuck"
@@ -135,18 +133,18 @@ class Consumer:
             await anyio.sleep(min(_FIRST_WAIT * 2**failures, _LONGEST_WAIT))
 
     async def stop(self) -> None:
-        """Take no more messages, give the taken ones some seconds, commit and leave the group; six seconds at most."""
+        """Take no more messages, give the taken ones some seconds, commit and leave the group, by the deadline."""
         owner = self._owner
         if owner is None:
             return
         owner.quiet = True
         self._inbox.clear()
-        with anyio.move_on_after(_FINISH):
+        with anyio.move_on_after(self._runtime.stop.left("requests")):
             while any(one.offsets.outstanding for one in self._partitions):  # noqa: ASYNC110 - settled in many places
                 await anyio.sleep(_FINISH_EVERY)
         self._let_go(self._partitions)  # before the commit: the marks are final
         owner.stop.set()
-        with anyio.move_on_after(_LEAVE):
+        with anyio.move_on_after(self._runtime.stop.left("sinks")):
             while not owner.ended.is_set():  # noqa: ASYNC110 - set by a thread that may never come back
                 await anyio.sleep(_FINISH_EVERY)
         self._forget(owner)

@@ -24,8 +24,7 @@ __all__ = ["Producer", "Sending", "open_producer"]
 IN_FLIGHT_BYTES: Final = 32 * 1024**2
 """Most bytes of unacknowledged records; above it, callers wait."""
 
-_FLUSH = 5.0  # seconds to wait for records in flight when closing
-_STOP = 3.0
+_FLUSH, _STOP = 5.0, 3.0  # seconds for records in flight when closing, and then for the client
 _GRACE = 10.0  # seconds beyond the delivery timeout after which a silent client is replaced
 
 
@@ -38,6 +37,7 @@ class Producer:
         self._loop = asyncio.get_running_loop()
         self._timeout = sending.delivery_timeout
         self._clock = runtime.clock
+        self._stop = runtime.stop
         self._metrics = runtime.metrics
         self._series: dict[str, tuple[dict[str, Counter], Histogram]] = {}
         self._waiting: dict[OutgoingRecord, asyncio.Future[None]] = {}
@@ -99,11 +99,11 @@ class Producer:
     async def close(self) -> None:
         """Wait some seconds for records in flight, then fail the rest."""
         with anyio.CancelScope(shield=True):
-            with anyio.move_on_after(_FLUSH):
+            with anyio.move_on_after(min(_FLUSH, self._stop.left("sinks"))):
                 while self._waiting:
                     self._all_ended.clear()
                     await self._all_ended.wait()
-            await anyio.to_thread.run_sync(self._thread.stop, _STOP)
+            await anyio.to_thread.run_sync(self._thread.stop, min(_STOP, self._stop.left("connections")))
             self._settle()
             for future in self._waiting.values():
                 if not future.done():

@@ -38,3 +38,19 @@ def test_a_process_that_does_not_end_by_itself_ends_in_time() -> None:
 
 def test_a_process_that_ends_in_time_ends_by_itself() -> None:
     assert ended(within=3600, stuck=0) == (0, "finished\n")
+
+
+LEAVING = """
+import atexit, sys, threading, time
+from monitor.operations.event_loop import end_process
+
+atexit.register(print, "finalized")
+threading.Thread(target=time.sleep, args=(3600,)).start()
+sys.stdout.write("said without an end of line")
+end_process()
+"""
+
+
+def test_a_process_that_has_closed_everything_waits_for_no_thread_and_no_finalizer():
+    ended = subprocess.run([sys.executable, "-c", LEAVING], stdout=subprocess.PIPE, text=True, timeout=300, check=True)
+    assert ended.stdout == "said without an end of line"

@@ -71,3 +71,17 @@ async def test_what_comes_after_an_answer_that_is_none_is_not_taken_for_one() ->
 async def test_a_process_of_other_code_gives_no_answers() -> None:
     worker, (first, _) = await ended("other code", READY, ("read", 0.5))
     assert (worker.upgraded, worker.ready, first.answer.done()) == (True, False, False)
+
+
+def test_a_worker_whose_parent_has_ended_at_once_ends_without_a_traceback() -> None:
+    ours, theirs = socket.socketpair()
+    command = "from monitor.pipeline.workers.process import main; main()"
+    with tempfile.TemporaryFile() as notes, theirs:
+        worker = subprocess.Popen(
+            [sys.executable, "-c", command, str(notes.fileno())],
+            stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, pass_fds=(notes.fileno(),),
+        )  # fmt: skip
+    ours.recv(1)
+    ours.close()  # what it wrote was not all read: reading says "connection reset" then
+    _, said = worker.communicate(timeout=300)
+    assert (worker.returncode, said) == (0, b"")

@@ -14,7 +14,7 @@ from kafka import TopicPartition
 from kafka.errors import FencedInstanceIdError, KafkaTimeoutError
 
 from monitor.clock import Clock, ManualClock, SystemClock
-from monitor.stages import Runtime
+from monitor.stages import Runtime, stop_deadline
 from monitor.transport.kafka import consumer as under_test
 from monitor.transport.kafka import poll_thread
 from monitor.transport.kafka.client import ConsumerSettings
@@ -63,6 +63,7 @@ class Client:
         self.records = [Record("spans", 0, number, b"x") for number in range(records)]
         self.faults = faults if faults is not None else iter(())
         self.given = 0
+        self.polls = 0
         self.held: set[Any] = set()
         self.commits: list[dict[Any, int]] = []
         self.listener: Any = None
@@ -74,6 +75,7 @@ class Client:
         self.listener = listener
 
     def poll(self, timeout_ms: int) -> dict[Any, list[Any]]:
+        self.polls += 1
         fault = next(self.faults, None)
         if isinstance(fault, BaseException):
             raise fault
@@ -174,10 +176,9 @@ async def consuming(
         return found
 
     monkeypatch.setattr(poll_thread, "make_consumer", make)
-    monkeypatch.setattr(under_test, "_FINISH", 0.2)
+    monkeypatch.setattr(stop_deadline, "_OVER", {"requests": 0.2, "sinks": 60.0})
     monkeypatch.setattr(under_test, "_FIRST_WAIT", 0.01)
     monkeypatch.setattr(under_test, "_WATCH_EVERY", 0.05)
-    monkeypatch.setattr(under_test, "_LEAVE", 60.0)
     made, intake = runtime(clock or SystemClock()), RecordingIntake()
     settings = ConsumerSettings(client={}, group="g", topics=("spans",), revoke_timeout=_REVOKE, max_in_flight=10)
 
@@ -260,7 +261,8 @@ async def test_a_pause_is_no_standstill(monkeypatch: pytest.MonkeyPatch) -> None
     client.end = 99
     async with consuming(monkeypatch, client) as bench:  # fifty wait, ten may
         await until(lambda: client.held, "the pause", 5)
-        await anyio.sleep(1)
+        polls = client.polls
+        await until(lambda: client.polls >= polls + 60, "many polls of at least 10 ms", 30)  # longer than it may stand
         assert not bench.count("rebuilds_total")
         await take(bench, 46)
         await until(lambda: not client.held, "the end of the pause", 5)
