@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from monitor import __version__
+from monitor.storage.damage import COPIES
 from tests.support.llm import LLMServer, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.service import BAD, CONTEXT, GOOD
@@ -114,6 +115,8 @@ def test_files_that_are_no_databases_cost_what_was_in_them_and_nothing_else(tmp_
     state.mkdir()
     for name in DATABASES:
         (state / name).write_bytes(b"somebody's text\n" * 1000)
+    for number in range(6):  # of earlier starts on a disk that fails
+        (state / f"history.db.damaged-20260101T00000{number}Z").write_bytes(b"somebody's text\n" * 1000)
     with made(tmp_path) as monitor:
         send(monitor, "first", 5)
         wait_until(lambda: done(monitor, 5), 60, "the results")
@@ -125,6 +128,7 @@ def test_files_that_are_no_databases_cost_what_was_in_them_and_nothing_else(tmp_
         assert (state / "history.db").read_bytes().startswith(b"SQLite format 3")
         for aside in state.glob("*.damaged-*"):
             assert aside.read_bytes().startswith(b"somebody's text"), aside
+        assert len(list(state.glob("history.db.damaged-*"))) == COPIES, "however often a disk fails"
 
 
 @pytest.mark.parametrize("name", DATABASES)

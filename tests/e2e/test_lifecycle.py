@@ -8,6 +8,7 @@ import sqlite3
 
 import pytest
 
+from tests.support.llm import LLMServer, status
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.service import BAD, GOOD, RagService
 from tests.support.tools import wait_until
@@ -124,22 +125,35 @@ def test_sigkill_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path):
 
 def test_no_text_of_a_case_and_no_secret_stands_in_the_log(tmp_path):
     secret = "sk-canary-5f1c"
-    config = {
-        "judge": {"model": "openai/none", "api_key": secret, "api_base": "http://127.0.0.1:9/v1", "max_attempts": 1}
-    }
-    with MonitorProcess(tmp_path, config) as monitor:
+    with LLMServer() as llm:
+        llm.always(lambda asked: status(400, message=f"cannot read: {asked.prompt}", kind="invalid"))
+        judge = {"model": "openai/none", "api_key": secret, "api_base": llm.url, "max_attempts": 1}
+        config = {
+            "log": {"level": "DEBUG"},  # at any level
+            "judge": judge,
+            "evaluators": [{"type": "overlap_groundedness"}, {"type": "relevance"}],
+        }
+        log = _log_of_faults(tmp_path, config)
+    assert not [word for word in ("unicornquestion", "unicornanswer", secret) if word in log]
+    for line in log.splitlines():
+        json.loads(line)
+
+
+def _log_of_faults(folder, config):
+    """What a monitor logs whose judge repeats every prompt in an error, and that gets much that it cannot read."""
+    with MonitorProcess(folder, config) as monitor:
         service = RagService.over_http(monitor.http)
         for _ in range(20):
             service.ask("What about unicornquestion?", "A unicornanswer.")
         service.flush()
         wait_until(lambda: monitor.total("ragmonitor_traces_received_total") == 20, 20, "the traces")
-        wait_until(lambda: monitor.total("ragmonitor_evaluations_selected_total") >= 20, 20, "the verdicts")
         service.close()
+        monitor.wait_for_total(20, "ragmonitor_unscored_total", evaluator="relevance")
+        assert monitor.post(b"unicornquestion is no protobuf") == 400
+        for body in (b'[{"question": "unicornquestion', b'[{"question": {"unicornquestion": []}}]'):
+            assert monitor.post(body, "/v1/cases", "application/json") in (200, 400)
         assert monitor.terminate(12) == 0
-    log = monitor.log.read_text()
-    assert not [word for word in ("unicornquestion", "unicornanswer", secret) if word in log]
-    for line in log.splitlines():
-        json.loads(line)
+    return monitor.log.read_text()
 
 
 def test_our_own_telemetry_is_counted_and_never_judged(tmp_path):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.kafka import Broker
+from tests.support.kafka_source import produce
 from tests.support.llm import LLMServer, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.service import RagService
@@ -73,6 +74,7 @@ def test_a_replica_hears_what_another_judges_and_a_new_one_without_a_disk_what_a
     kafka: Broker, tmp_path: Path
 ) -> None:
     kafka.create_topics("memory.results")
+    produce(kafka, "memory.results", [(None, b"[" * 100_000)])  # as anyone with access may write: it costs only itself
     topic = {"type": "kafka", "brokers": kafka.address, "topic": "memory.results"}
     with LLMServer() as llm:
         llm.always(verdict(**SAID))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import select
 import socket
 import threading
 from collections.abc import Iterator
@@ -112,6 +113,24 @@ def test_d6_hostile_names_of_services_cost_a_bounded_number_of_labels_and_break_
     apps = {one.labels["app"] for one in samples if "app" in one.labels}
     assert "__other__" in apps
     assert len(apps) <= 201
+    wait_until(lambda: answered_during_a_scrape(monitor) >= 5, 60, "health checks that wait for no scrape")
+
+
+def answered_during_a_scrape(monitor: MonitorProcess) -> int:
+    """How many health checks, one after the other, are answered between a scrape and the first byte of its answer."""
+    health = http.client.HTTPConnection("127.0.0.1", monitor.metrics_port, timeout=60)
+    with contextlib.closing(health), socket.create_connection(("127.0.0.1", monitor.metrics_port)) as scrape:
+        scrape.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        number = 0
+        while True:
+            health.request("GET", "/-/healthy")
+            assert health.getresponse().read() == b"healthy\n"
+            if select.select([scrape], [], [], 0)[0]:
+                break
+            number += 1
+        while scrape.recv(2**20):
+            pass
+    return number
 
 
 @pytest.fixture(scope="module")

@@ -45,6 +45,12 @@ class Asked:
     def prompt(self) -> str:
         return "\n".join(str(message["content"]) for message in self.body.get("messages", ()))
 
+    @property
+    def fence(self) -> str:
+        """The word of the fences around the material; empty without material."""
+        found = _BLOCK.search(self.prompt)
+        return found[1] if found else ""
+
     @cached_property
     def data(self) -> dict[str, str]:
         """The fenced material by name."""
