@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,10 @@ from monitor import app, config
 from monitor.alerts.state import AlertState
 from monitor.stages import Runtime
 from monitor.statistics.reference import RUNS
+from tests.support.alerts import looked_at
 from tests.support.llm import Asked, LLMServer, Reply, verdict
 from tests.support.runtime import total
-from tests.support.tools import free_port
+from tests.support.tools import free_port, until
 
 CASES = 4
 VERDICTS = "ragmonitor_canary_verdicts_total"
@@ -47,16 +48,9 @@ async def monitor(given: dict[str, Any]) -> AsyncIterator[app.Running]:
     stop = anyio.Event()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(functools.partial(app.run, config.parse(given), stop, started=found.append, alerts_every=0.05))
-        await until(lambda: found and found[0].runtime.health.ready)
+        await until(lambda: found and found[0].runtime.health.ready, "readiness", 60)
         yield found[0]
         stop.set()
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """The client library of the judge takes seconds to load, many on a busy machine."""
-    with anyio.fail_after(120):
-        while not condition():  # noqa: ASYNC110 - metrics have no event to wait for
-            await anyio.sleep(0.01)
 
 
 def drifted(running: app.Running) -> list[AlertState]:
@@ -101,6 +95,6 @@ async def test_a_judge_that_changes_behind_its_name_is_noticed_across_a_restart(
         given["canary"] = {"interval": "off"}
         asked = len(llm.requests)
         async with monitor(given) as running:
-            await anyio.sleep(0.3)
+            await looked_at(running, times=5)
             assert not drifted(running)
         assert len(llm.requests) == asked

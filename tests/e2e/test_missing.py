@@ -14,6 +14,7 @@ import pytest
 
 from monitor import app, config
 from monitor.clock import ManualClock
+from tests.support.alerts import looked_at
 from tests.support.runtime import total
 from tests.support.tools import free_port, until
 
@@ -64,7 +65,7 @@ class Service:
             await anyio.to_thread.run_sync(self._post, body)
             metrics = self.running[-1].runtime.metrics
             await until(lambda: total(metrics, "ragmonitor_traces_total") == before + each)  # noqa: B023 - awaited here
-            await anyio.sleep(0.06)  # some looks at the alerts
+            await looked_at(self.running[-1])
 
     def _post(self, body: bytes) -> None:
         url = f"http://127.0.0.1:{self.port}/v1/cases"

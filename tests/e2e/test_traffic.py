@@ -15,6 +15,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from monitor import app, config
+from tests.support.alerts import looked_at
 from tests.support.llm import Asked, LLMServer, Reply, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.service import BAD, CONTEXT, GOOD
@@ -149,6 +150,10 @@ class Held:
             if sample.name == name and labels.items() <= sample.labels.items()
         )
 
+    async def looked(self) -> None:
+        assert self.running is not None
+        await looked_at(self.running, times=5)
+
     @property
     def firing(self) -> bool:
         assert self.running is not None
@@ -166,12 +171,12 @@ async def test_draining_a_backlog_of_an_hour_raises_no_alert_and_news_still_does
         await until(lambda: monitor.total("ragmonitor_requests_total", outcome="evaluated") == backlog)
         assert monitor.total(late, outcome="defect") == backlog
         assert monitor.total(MAIN) == 0
-        await anyio.sleep(0.5)  # several looks at the alerts
+        await monitor.looked()
         assert not monitor.firing
     async with Held(
         tmp_path, quiet="200ms"
     ) as monitor:  # nor do the windows, restored from the history, hold any of it
-        await anyio.sleep(0.5)
+        await monitor.looked()
         assert not monitor.firing
         await monitor.post(request(range(1000, 1060), BAD))
         await until(lambda: monitor.firing)

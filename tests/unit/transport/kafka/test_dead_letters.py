@@ -95,7 +95,7 @@ async def test_a_letter_whose_partition_moved_is_left_to_the_next_reader(monkeyp
     async with anyio.create_task_group() as sending:
         letters = DeadLetters(sender, "dead", ("spans",), made, sending)
         await letters.put(LETTER, ack)
-        await anyio.sleep(0.05)
+        await until(lambda: len(sender.sent) >= 2, "a second attempt")
         ack.make_void()
     assert offsets.mark == 7
     assert not total(made.metrics, "ragmonitor_dead_letters_total")
@@ -116,7 +116,7 @@ async def test_so_many_letters_may_wait_and_no_more() -> None:
 
         sending.start_soon(fill)
         await until(lambda: put_aside >= 200, "two hundred letters")
-        await anyio.sleep(0.05)
+        await anyio.wait_all_tasks_blocked()
         assert put_aside == 200
         assert offsets.mark == 0
         sender.blocked.set()
