@@ -42,6 +42,7 @@ from rich.table import Table
 from benchmarks.running import free_port, get, wait_for
 from benchmarks.traffic import SPANS_IN_TRACE, Service
 from monitor.quantities import parse_size
+from tests.support.control_group import ControlGroup
 from tests.support.monitor import assert_balanced
 from tests.support.otlp import length_delimited
 
@@ -152,46 +153,6 @@ class Connection:
                 Status.FromString(content)
             except Exception:  # noqa: BLE001 - no error is what it should be
                 self._answers.wrong["no google.rpc.Status"] += 1
-
-
-class ControlGroup:
-    """A memory control group of our own; `made` is False where the machine allows none."""
-
-    def __init__(self, limit: int) -> None:
-        self.made = False
-        self._path = Path()
-        for parent, name in ((self._own(1), "memory.limit_in_bytes"), (self._own(2), "memory.max")):
-            if parent is None:
-                continue
-            self._path = parent / f"rag-monitor-overload-{os.getpid()}"
-            with contextlib.suppress(OSError):
-                self._path.mkdir()
-                (self._path / name).write_text(str(limit))
-                self.made = True
-                return
-
-    @staticmethod
-    def _own(version: int) -> Path | None:
-        top = Path("/sys/fs/cgroup")
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
-            number, controllers, path = line.split(":", 2)
-            if version == 1 and "memory" in controllers.split(","):
-                return top / "memory" / path.lstrip("/")
-            if version == 2 and number == "0" and (top / "cgroup.controllers").exists():
-                return top / path.lstrip("/")
-        return None
-
-    def around(self, command: list[str]) -> list[str]:
-        """Return the command that runs `command` in the group."""
-        if not self.made:
-            return command
-        return ["sh", "-c", f'echo $$ > {self._path}/cgroup.procs && exec "$@"', "sh", *command]
-
-    def remove(self) -> None:
-        """Remove the group; all its processes have ended."""
-        if self.made:
-            with contextlib.suppress(OSError):
-                self._path.rmdir()
 
 
 class Running:

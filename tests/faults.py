@@ -2,6 +2,7 @@
 
 python -m tests.faults                          # run the tests of each row, measure a little, print the table
 python -m tests.faults --only F1 F19 --kills 100 --seeds 10000
+python -m tests.faults --only F2 --no-tests --busy 60       # SIGTERM beside so many processes that compute
 python -m tests.faults --long                   # an hour and more: what a release is measured with
 python -m tests.faults --list                   # the table without running anything, as in docs/reliability.md
 """
@@ -21,15 +22,20 @@ import threading
 import time
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests import simulation
+from tests.support.control_group import ControlGroup
 from tests.support.injections import Suite
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.paths import ROOT
 from tests.support.tools import wait_until
+
+_MIB: Final = 1024**2
+_MEMORY: Final = 384 * _MIB
 
 
 class Asked(NamedTuple):
@@ -38,6 +44,8 @@ class Asked(NamedTuple):
     kills: int
     stops: int
     seeds: int
+    pressed: int
+    busy: int
 
 
 class Row(NamedTuple):
@@ -53,12 +61,12 @@ class Row(NamedTuple):
 
 def kills(asked: Asked) -> str:
     """End a monitor under load without a warning, so many times."""
-    return _lives(asked.kills, signal.SIGKILL)
+    return _lives(asked.kills, signal.SIGKILL, asked.busy)
 
 
 def stops(asked: Asked) -> str:
     """End it in order, so many times."""
-    return _lives(asked.stops, signal.SIGTERM)
+    return _lives(asked.stops, signal.SIGTERM, asked.busy)
 
 
 def histories(asked: Asked) -> str:
@@ -75,7 +83,80 @@ def injections(asked: Asked) -> str:
     return str(Suite().run())
 
 
-def _lives(number: int, how: signal.Signals) -> str:
+@contextmanager
+def _beside(number: int) -> Iterator[None]:
+    """Have so many other processes compute. Each in a session of its own: Linux divides processors among sessions."""
+    command = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(command, start_new_session=True) for _ in range(number)]
+    try:
+        time.sleep(2 if others else 0)  # until all have begun
+        yield
+    finally:
+        for other in others:
+            other.kill()
+        for other in others:
+            other.wait()
+
+
+def pressed(asked: Asked) -> str:
+    """Offer more than a monitor can take for some seconds, under a memory limit of the system and of its own."""
+    answers = Counter[int]()
+    config = {
+        "limits": {"memory": f"{_MEMORY}B"},
+        "evaluators": [{"type": "overlap_groundedness"}, {"type": "response_length"}],
+        "alerts": [],
+    }
+    with tempfile.TemporaryDirectory() as folder, ControlGroup(_MEMORY) as group:
+        monitor = MonitorProcess(Path(folder), config)
+        monitor.around = group.around_or_rlimit
+        over = threading.Event()
+        senders = [threading.Thread(target=_press, args=(monitor, who, over, answers)) for who in range(8)]
+        with monitor:
+            for sender in senders:
+                sender.start()
+            time.sleep(asked.pressed)
+            over.set()
+            for sender in senders:
+                sender.join()
+            assert monitor.process is not None
+            assert monitor.process.poll() is None, f"the monitor has ended: {monitor.log.read_text()[-2000:]}"
+            most = monitor.resident("VmHWM") + sum(_highest(one) for one in monitor.children())
+            wait_until(lambda: not monitor.total("ragmonitor_traces_pending"), 300, "the end of what was received")
+            assert_balanced(monitor.samples())
+            killed = group.killed()
+            monitor.terminate(30)
+    assert set(answers) <= {200, 503}, answers
+    by = "in a control group" if group.made else "with an rlimit (this machine allows no control group)"
+    said = ", ".join(f"{status}: {number}" for status, number in sorted(answers.items()))
+    return (
+        f"{asked.pressed} s of more than it takes under {_MEMORY // _MIB} MiB {by}: at most {most // _MIB} MiB "
+        f"resident, {killed} processes ended for memory, answers {said}, ledger balanced"
+    )
+
+
+def _press(monitor: MonitorProcess, who: int, over: threading.Event, answers: Counter[int]) -> None:
+    """Send rows of 20 kB, fifty at a time, without a pause and without a second attempt."""
+    text = "This sentence stands in the document that was found. " * 380
+    for number in itertools.count():
+        if over.is_set():
+            return
+        names = [f"{who}-{number}-{part}" for part in range(50)]
+        rows = [{"request_id": one, "question": "What?", "contexts": [one + text], "answer": "That."} for one in names]
+        try:
+            answers[monitor.post(json.dumps(rows).encode(), "/v1/cases", "application/json")] += 1
+        except OSError:  # it was refused before it was read
+            answers[503] += 1
+
+
+def _highest(process: int) -> int:
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except OSError:  # it has ended
+        return 0
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
+def _lives(number: int, how: signal.Signals, busy: int) -> str:
     acknowledged: set[str] = set()
     began, ending, listening = time.monotonic(), [], []
     with tempfile.TemporaryDirectory() as folder:
@@ -89,10 +170,11 @@ def _lives(number: int, how: signal.Signals) -> str:
         for _ in range(number):
             time.sleep(draw.uniform(0.2, 2))
             assert monitor.process is not None
-            at = time.monotonic()
-            monitor.process.send_signal(how)
-            monitor.process.wait(120)
-            ending.append(time.monotonic() - at)
+            with _beside(busy):
+                at = time.monotonic()
+                monitor.process.send_signal(how)
+                monitor.process.wait(120)
+                ending.append(time.monotonic() - at)
             at = time.monotonic()
             monitor.start()
             listening.append(time.monotonic() - at)
@@ -111,7 +193,8 @@ def _lives(number: int, how: signal.Signals) -> str:
     said = (
         f"{number} times {how.name}, {len(acknowledged)} rows acknowledged ({rate:.0f}/s): {lost} lost, {twice} twice"
     )
-    return f"{said}; ended in {max(ending):.1f} s at most, ready again in {max(listening):.1f} s at most"
+    beside = f" beside {busy} processes that compute" if busy else ""
+    return f"{said}; ended in {max(ending):.1f} s at most{beside}, ready again in {max(listening):.1f} s at most"
 
 
 def _send(monitor: MonitorProcess, who: int, over: threading.Event, acknowledged: set[str]) -> None:
@@ -182,9 +265,10 @@ ROWS: Final[dict[str, Row]] = {
         ),
     ),
     "F6": Row(
-        "More load than can be taken under a memory limit: refused, not ended for memory (in a control group:"
+        "More load than can be taken under a memory limit: refused, not ended for memory (also in a control group:"
         " `python -m benchmarks.overload`, not in CI)",
         ("e2e/test_memory_limit.py::",),
+        pressed,
     ),
     "F7": Row(
         "A huge trace among small ones: they are unaffected, it is marked",
@@ -414,15 +498,19 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--list", action="store_true", help="print the table without running anything")
     parser.add_argument("--only", nargs="+", choices=list(ROWS), default=list(ROWS), metavar="ROW")
     parser.add_argument("--no-tests", action="store_true", help="measure only")
-    parser.add_argument("--long", action="store_true", help="100 kills, 50 stops, 10,000 histories")
+    parser.add_argument(
+        "--long", action="store_true", help="100 kills, 50 stops, 10,000 histories, two minutes of load"
+    )
     parser.add_argument("--kills", type=int, help="SIGKILLs under load (5)")
     parser.add_argument("--stops", type=int, help="SIGTERMs under load (5)")
     parser.add_argument("--seeds", type=int, help="simulated histories (100)")
+    parser.add_argument("--pressed", type=int, help="seconds of more load than it takes under a memory limit (10)")
+    parser.add_argument("--busy", type=int, help="other processes that compute while the monitor ends (0)")
     asked = parser.parse_args(arguments)
     if asked.list:
         print(table())
         return 0
-    small, large = Asked(5, 5, 100), Asked(100, 50, 10_000)
+    small, large = Asked(5, 5, 100, 10, 0), Asked(100, 50, 10_000, 120, 0)
     by_default = large if asked.long else small
     much = Asked(*(getattr(asked, name) or getattr(by_default, name) for name in Asked._fields))
     reached = {} if asked.no_tests else run(asked.only)

@@ -8,6 +8,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -39,6 +40,8 @@ class MonitorProcess:
         self.log = folder / "monitor.log"
         self.environment: dict[str, str] | None = None
         """Its environment variables; None: those of the tests."""
+        self.around: Callable[[list[str]], list[str]] = list
+        """Returns the command that runs its command, such as one that limits its memory."""
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
@@ -53,7 +56,7 @@ class MonitorProcess:
         path.write_text(yaml.safe_dump(self.config))
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "monitor", "run", "-c", str(path)],
+                self.around([sys.executable, "-m", "monitor", "run", "-c", str(path)]),
                 stdout=log,
                 stderr=log,
                 env=self.environment,
