@@ -74,7 +74,7 @@ async def test_a_judge_that_changes_behind_its_name_is_noticed_across_a_restart(
         given = settings(tmp_path, llm)
         async with monitor(given) as running:
             lent = running.runtime
-            await until(lambda: runs(lent) >= 1)
+            await until(lambda: runs(lent) >= 1, "a run", 60)
             assert total(lent.metrics, "ragmonitor_canary_tolerance_ratio") == 0.05
             assert not drifted(running)
             assert len(llm.requests) >= CASES * (RUNS + 1)
