@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -41,6 +42,16 @@ def make_private(path: Path) -> None:
             os.fchmod(descriptor, 0o600)
     finally:
         os.close(descriptor)
+
+
+def why_not_opened(path: Path, error: OSError) -> str:
+    """Return why a file cannot be opened, with the owner of its folder where that is someone else."""
+    said = error.strerror or str(error)
+    with suppress(OSError):
+        owner, user = path.parent.stat().st_uid, os.geteuid()
+        if isinstance(error, PermissionError) and owner != user:
+            return f"{said}: {path.parent} belongs to user {owner}, and the monitor runs as user {user}"
+    return said
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import yaml
 
+from deploy.docker import slim
 from monitor import config
 from tests.support import deploy, dockerfile, image
 from tests.support.fed import answered
@@ -79,7 +83,8 @@ def test_the_image_runs_as_nobody_in_particular_and_needs_no_shell() -> None:
 
 
 def test_the_context_of_the_build_holds_what_is_copied_and_little_else() -> None:
-    kept = {line[1:] for line in Path(f"{DOCKERFILE}.dockerignore").read_text().splitlines() if line.startswith("!")}
+    ignored = (image.REPOSITORY / ".dockerignore").read_text()
+    kept = {line[1:] for line in ignored.splitlines() if line.startswith("!")}
     copied = {
         source
         for one in dockerfile.read(DOCKERFILE)
@@ -107,6 +112,58 @@ def test_all_code_is_compiled(made: Image) -> None:
         (version,) = {path.name.split(".")[1] for path in (folder / "__pycache__").iterdir()}
         for path in folder.glob("*.py"):
             assert (folder / "__pycache__" / f"{path.stem}.{version}.pyc").exists(), path
+
+
+_LOAD = """
+import importlib, json, os, pathlib, pkgutil, sys, warnings
+warnings.simplefilter("ignore")
+os.environ |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
+import litellm.llms
+loaded = []
+for name in sys.argv[1:] or [one.name for one in pkgutil.walk_packages(litellm.llms.__path__, "litellm.llms.")]:
+    try:
+        importlib.import_module(name)
+        loaded.append(name)
+    except Exception:
+        pass
+print(json.dumps(loaded))
+"""
+
+
+def test_every_provider_that_litellm_can_load_can_be_loaded_without_what_is_left_out(made: Image) -> None:
+    """And so can the modules of which the debug symbols were taken."""
+    whole = subprocess.check_output([sys.executable, "-c", _LOAD], stderr=subprocess.DEVNULL, text=True)
+    modules = {
+        str(path.relative_to(made.root / "opt/rag-monitor")) for path in made.root.glob("opt/rag-monitor/**/*.so")
+    }
+    compiled = {name.partition(".")[0].replace("/", ".") for name in modules}
+    assert {"uvloop.loop", "grpc._cython.cygrpc", "zstandard.backend_c"} <= compiled
+    providers = json.loads(whole.splitlines()[-1])
+    assert len(providers) > 200
+    asked = [*providers, *sorted(compiled)]
+    asking = made.popen(["/usr/bin/python3", "-c", _LOAD, *asked], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    said, complained = asking.communicate(timeout=600)
+    assert asking.returncode == 0, complained
+    assert set(asked) - set(json.loads(said.splitlines()[-1])) == set()
+
+
+def test_what_is_left_out_has_a_reason_and_is_nowhere_in_the_image(made: Image) -> None:
+    """A pattern without a match ends the build: so each names something of the locked environment."""
+    for gone in ("litellm/proxy/proxy_server.py", "litellm/rust_bridge/_native.abi3.so", "hf_xet", "hatchling", "bin"):
+        assert not (made.root / "opt/rag-monitor" / gone).exists(), gone
+    files = [path for path in (made.root / "opt/rag-monitor").rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 260e6  # 378 MB with everything
+
+
+@pytest.mark.parametrize(("pattern", "said"), [("nothing/*", "nothing matches 'nothing/\\*'"), ("one/*", "")])
+def test_a_pattern_without_a_match_ends_the_build(tmp_path: Path, pattern: str, said: str) -> None:
+    for path in ("one/goes.py", "one/stays/a.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("x")
+    part = slim.Part("unused", (pattern,), ("one/stays/*",))
+    with pytest.raises(LookupError, match=said) if said else nullcontext():
+        assert slim.slim(tmp_path, [part]) == 1
+        assert [path.name for path in tmp_path.rglob("*.py")] == ["a.py"]
 
 
 def test_what_the_steps_made_receives_judges_and_stops_as_the_image_starts_it(made: Image, tmp_path: Path) -> None:

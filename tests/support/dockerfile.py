@@ -61,8 +61,10 @@ def carry_out(steps: list[Instruction], context: Path, places: Mapping[str, Path
                 if (context / source).is_dir():
                     shutil.copytree(context / source, to, ignore=_CODE, dirs_exist_ok=True)
                 else:
-                    shutil.copy(context / source, to / source if target.endswith("/") else to)
-        elif step.name == "RUN":
+                    shutil.copy(context / source, to / Path(source).name if target.endswith("/") else to)
+        elif step.name == "RUN" and not step.text.startswith(
+            "apt-get"
+        ):  # this machine has the packages, or goes without
             command = re.sub("|".join(map(re.escape, places)), lambda found: str(places[found[0]]), step.text)
             variables = {**os.environ, "PATH": f"{python.parent}:{os.environ['PATH']}"}
             variables.pop("PYTHONDONTWRITEBYTECODE", None)

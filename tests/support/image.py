@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ from tests.support.tools import unavailable
 
 REPOSITORY = Path(__file__).parents[2]
 DOCKERFILE = REPOSITORY / "deploy" / "docker" / "Dockerfile"
+SLIM = DOCKERFILE.parent / "slim.py"
 USER = 65532
 _NOT_PYTHON = shutil.ignore_patterns("site-packages", "test", "idlelib", "tkinter", "__pycache__", "config-*")
 _REFUSE_WRITE_AND_EXECUTE = 65  # prctl PR_SET_MDWE
@@ -47,7 +49,8 @@ def dependencies() -> Path:
         except RuntimeError as error:
             unavailable(f"the tree of the image ({error})")
 
-    return cache.made_once(f"image-{python().name}", REPOSITORY / "requirements.lock", make) / "made"
+    recipe = hashlib.sha256(SLIM.read_bytes() + repr(_steps()[0]).encode()).hexdigest()[:12]
+    return cache.made_once(f"image-{python().name}-{recipe}", REPOSITORY / "requirements.lock", make) / "made"
 
 
 class Image:
@@ -111,6 +114,7 @@ def made() -> Iterator[Image]:
         state = root / "var/lib/rag-monitor"
         places = {"/build": root / "build", "/opt/rag-monitor": target, "/var/lib/rag-monitor": state}
         (root / "build").mkdir()
+        shutil.copy(SLIM, root / "build")
         dockerfile.carry_out(_steps()[1], REPOSITORY, places, interpreter)
         shutil.rmtree(root / "build")
         os.chown(state, USER, USER)
@@ -127,7 +131,7 @@ def made() -> Iterator[Image]:
 def _steps() -> tuple[list[dockerfile.Instruction], list[dockerfile.Instruction]]:
     """The build stage: up to what installs the dependencies, and the rest."""
     steps = [one for one in dockerfile.read(DOCKERFILE) if one.stage == 0]
-    first = next(at for at, one in enumerate(steps) if one.name == "RUN") + 1
+    first = next(at for at, one in enumerate(steps) if one.name == "RUN" and "requirements.lock" in one.text) + 1
     return steps[:first], steps[first:]
 
 

@@ -13,7 +13,7 @@ from monitor.privacy import pseudonyms
 from monitor.privacy.erasure import ErasureMarks
 from monitor.stages import Runtime
 from monitor.storage.damage import reporter
-from monitor.storage.files import make_private
+from monitor.storage.files import make_private, why_not_opened
 from monitor.storage.history.erasing import blank
 from monitor.storage.history.settings import HistoryOptions
 from monitor.storage.history.tables import FORMAT, insert, prune
@@ -44,7 +44,7 @@ class Writer:
         try:
             make_private(self._path)
         except OSError as error:
-            raise ConfigError(f"path: {self._path} cannot be opened: {error.strerror}") from None
+            raise ConfigError(f"path: {self._path} cannot be opened: {why_not_opened(self._path, error)}") from None
         try:
             with self._file.reading():
                 self._load_users()

@@ -17,7 +17,7 @@ from monitor.errors import ConfigError
 from monitor.storage import damage
 from monitor.storage.checks import Damaged, code_of, quick_check
 from monitor.storage.damage import Repaired
-from monitor.storage.files import make_private, size_of
+from monitor.storage.files import make_private, size_of, why_not_opened
 from monitor.storage.spool import memory, salvage, table
 from monitor.storage.spool.memory import Draw
 from monitor.storage.spool.retained import NAME as RETAINED
@@ -223,7 +223,9 @@ class SpoolDatabase:
             make_private(self._path)
         except OSError as error:
             if self._left is None and error.errno in _NEVER:
-                raise ConfigError(f"storage.path: {self._path} cannot be opened: {error.strerror}") from None
+                raise ConfigError(
+                    f"storage.path: {self._path} cannot be opened: {why_not_opened(self._path, error)}"
+                ) from None
             raise
 
     def _survey(self, db: sqlite3.Connection) -> sqlite3.Connection:
