@@ -129,7 +129,14 @@ def test_every_command_and_every_option_can_be_completed(asked: Callable[[str], 
     assert {"run", "check", "try", "completion"} <= set(commands)
     for one in commands:
         assert "--help" in asked(f"rag-monitor {one} --"), one
-    assert set(asked("rag-monitor rules --")) == {"--config", "--format", "--output", "--json", "--help"}
+    assert set(asked("rag-monitor rules --")) == {
+        "--config",
+        "--datasource",
+        "--format",
+        "--output",
+        "--json",
+        "--help",
+    }
 
 
 def test_another_shell_is_refused_with_those_that_there_are() -> None:

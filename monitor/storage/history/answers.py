@@ -73,21 +73,21 @@ _JUDGED = (
     " FROM results AS own JOIN features ON features.request_id = own.trace_id"
     " LEFT JOIN results AS refusals ON refusals.trace_id = own.trace_id AND refusals.evaluator = 'refusal_pattern'"
     " AND refusals.outcome = 'score' AND own.evaluator <> 'refusal_pattern'"
-    " WHERE own.app = ?1 AND own.evaluator = ?2 AND own.at >= ?3 AND own.at < ?4 AND own.outcome = 'score'"
+    " WHERE own.app = ? AND own.evaluator = ? AND own.at >= ? AND own.at < ? AND own.outcome = 'score'"
     " AND json_valid(CAST(own.body AS TEXT)) AND json_extract(CAST(own.body AS TEXT), '$.scope') = 'live'"
-    " GROUP BY own.trace_id ORDER BY 3 DESC, 1 LIMIT ?5"
+    " GROUP BY own.trace_id ORDER BY 3 DESC, 1 LIMIT ?"
 )
-_JUDGED_OF = _JUDGED.replace("own.at >= ?3 AND own.at < ?4", "own.trace_id IN ({})").replace(" LIMIT ?5", "")
+_JUDGED_OF = _JUDGED.replace("own.at >= ? AND own.at < ?", "own.trace_id IN ({})").replace(" LIMIT ?", "")
 _JUDGED_FIRST = _JUDGED.replace("ORDER BY 3 DESC, 1", "ORDER BY 3, 1")
 _ASKED = (
     "SELECT own.trace_id, min(json_extract(CAST(own.body AS TEXT), '$.answered_at')), max(own.at),"
     " min(json_extract(CAST(own.body AS TEXT), '$.weight')), max((own.evaluator = 'refusal_pattern' AND own.defect)"
     " OR (own.outcome = 'skipped' AND json_extract(CAST(own.body AS TEXT), '$.reason') = 'refusal')), features.body"
     " FROM results AS own JOIN features ON features.request_id = own.trace_id"
-    " WHERE own.app = ?1 AND own.at >= ?2 AND own.at < ?3 AND own.outcome <> 'unscored'"
+    " WHERE own.app = ? AND own.at >= ? AND own.at < ? AND own.outcome <> 'unscored'"
     " AND own.evaluator IN ('retrieval_empty', 'refusal_pattern', 'overlap_groundedness')"
     " AND json_valid(CAST(own.body AS TEXT)) AND json_extract(CAST(own.body AS TEXT), '$.scope') = 'live'"
-    " GROUP BY own.trace_id ORDER BY 3 DESC, 1 LIMIT ?4"
+    " GROUP BY own.trace_id ORDER BY 3 DESC, 1 LIMIT ?"
 )
 """Evaluators that choose fewer cases choose them among those of the others: the smallest weight is that of all."""
 
@@ -152,11 +152,11 @@ class AnswerReader:
     def question_features(self, app: str, since: float, at_most: int) -> list[CaseFeatures]:
         """Return the features of the newest questions to an app since a second."""
         sql = (
-            "SELECT body FROM features WHERE at >= ?2 AND EXISTS (SELECT 1 FROM results"
-            " WHERE trace_id = features.request_id AND app = ?1) ORDER BY at DESC LIMIT ?3"
+            "SELECT body FROM features WHERE at >= ? AND EXISTS (SELECT 1 FROM results"
+            " WHERE trace_id = features.request_id AND app = ?) ORDER BY at DESC LIMIT ?"
         )
         found = []
-        for (body,) in self._file.query(sql, [app, since, at_most]):
+        for (body,) in self._file.query(sql, [since, app, at_most]):
             with suppress(*_FAULTS):
                 found.append(load_features(body))
         return found

@@ -20,9 +20,9 @@ _REVIEWABLE: Final = (
     " coalesce(json_extract(CAST(body AS TEXT), '$.second.outcome') = 'refuted', 0)"
     " OR coalesce(json_extract(CAST(body AS TEXT), '$.recheck') = 'other', 0),"
     " coalesce(json_type(CAST(body AS TEXT), '$.response') = 'text', 0)"
-    " FROM results WHERE app = ?1 AND evaluator = ?2 AND at >= ?4 AND at <= ?6 AND outcome = 'score'"
+    " FROM results WHERE app = ? AND evaluator = ? AND at >= ? AND at <= ? AND outcome = 'score'"
     " AND json_valid(CAST(body AS TEXT)) AND json_extract(CAST(body AS TEXT), '$.scope') = 'live'"
-    " AND json_extract(CAST(body AS TEXT), '$.version') = ?3 ORDER BY at DESC, id LIMIT ?5"
+    " AND json_extract(CAST(body AS TEXT), '$.version') = ? ORDER BY at DESC, id LIMIT ?"
 )
 _VOTES: Final = (
     "SELECT trace_id, defect FROM results WHERE trace_id IN ({}) AND outcome = 'score' AND evaluator NOT IN ({})"
@@ -70,7 +70,7 @@ class JudgedReader:
             return []
         found = []
         for result_id, request_id, at, defect, score, weight, *said in self._file.query(
-            _REVIEWABLE, [app, evaluator, version, since, limit, until]
+            _REVIEWABLE, [app, evaluator, since, until, version, limit]
         ):
             with suppress(*_FAULTS):  # damaged bytes that SQLite does not notice
                 contradicts, flips, has_texts = map(bool, said)

@@ -79,10 +79,10 @@ _UNJUDGED = (
 
 _BY_TRACE = (
     "SELECT CASE WHEN length(body) <= 20000 OR NOT json_valid(CAST(body AS TEXT)) OR id = ("
-    "SELECT id FROM results WHERE trace_id = ?1 AND json_valid(CAST(body AS TEXT))"
+    "SELECT id FROM results WHERE trace_id = ? AND json_valid(CAST(body AS TEXT))"
     " AND json_type(CAST(body AS TEXT), '$.response') = 'text' ORDER BY at, id LIMIT 1) THEN body"
     " ELSE json_remove(CAST(body AS TEXT), '$.request', '$.retrieved_context', '$.response') END"
-    " FROM results WHERE trace_id = ?1 ORDER BY at, id LIMIT 1000"
+    " FROM results WHERE trace_id = ? ORDER BY at, id LIMIT 1000"
 )
 """Each evaluator's result repeats the texts of the case: long ones are read once."""
 
@@ -194,14 +194,14 @@ class HistoryReader:
 
         Of a trace or row that holds several, those of the last request.
         """
-        found = _whole(self._file.query(_BY_TRACE, [trace_id]))
+        found = _whole(self._file.query(_BY_TRACE, [trace_id] * 2))
         within = self.requests_of(trace_id) if not found else []
-        return _whole(self._file.query(_BY_TRACE, [within[-1]])) if within else found
+        return _whole(self._file.query(_BY_TRACE, [within[-1]] * 2)) if within else found
 
     def requests_of(self, trace_id: str) -> list[str]:
         """Return the ids of the requests of a trace or row that have results, in the order of their first ones."""
         sql = (
-            "SELECT trace_id FROM results WHERE trace_id = ?1 OR (trace_id > ?2 AND trace_id < ?3)"
+            "SELECT trace_id FROM results WHERE trace_id = ? OR (trace_id > ? AND trace_id < ?)"
             " GROUP BY 1 ORDER BY min(at), 1 LIMIT 250"
         )
         return [name for (name,) in self._file.query(sql, [trace_id, f"{trace_id}/", f"{trace_id}0"])]  # 0 is after /
@@ -261,11 +261,11 @@ class HistoryReader:
         found = self._file.query(
             "SELECT at / 3600 * 3600, app, evaluator, version, defect, SUM(judged), SUM(weight), SUM(weight_squares),"
             " MAX(top), SUM(defect_products), SUM(every_products), SUM(both_products), rule"
-            " FROM rule_sums WHERE at >= ?1 AND at < ?2 GROUP BY 1, 2, 3, 4, 5, 13 UNION ALL"
+            " FROM rule_sums WHERE at >= ? AND at < ? GROUP BY 1, 2, 3, 4, 5, 13 UNION ALL"
             " SELECT at, app, evaluator, version, defect, judged, weight, weight_squares,"
             " top, defect_products, every_products, both_products, rule"
-            " FROM rule_sums WHERE at >= ?1 AND at >= ?2 ORDER BY 1, 2, 3, 4, 13, 5",
-            [began, turn],
+            " FROM rule_sums WHERE at >= ? AND at >= ? ORDER BY 1, 2, 3, 4, 13, 5",
+            [began, turn] * 2,
         )
         return _sums(found)
 

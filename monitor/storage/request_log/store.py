@@ -168,8 +168,7 @@ class RequestLogReader:
         Of a trace or row that holds several, the records of all of them.
         """
         sql = (
-            "SELECT body FROM requests WHERE request_id = ?1 OR (request_id > ?2 AND request_id < ?3)"
-            " ORDER BY at LIMIT ?4"
+            "SELECT body FROM requests WHERE request_id = ? OR (request_id > ? AND request_id < ?) ORDER BY at LIMIT ?"
         )
         found, whole = [], _whole(request_id)
         for (body,) in self._file.query(sql, [whole, f"{whole}/", f"{whole}0", _MOST_OF_ONE]):  # 0 comes after /
