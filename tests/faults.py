@@ -161,6 +161,7 @@ def _lives(number: int, how: signal.Signals, busy: int) -> str:
     began, ending, listening = time.monotonic(), [], []
     with tempfile.TemporaryDirectory() as folder:
         monitor = MonitorProcess(Path(folder), {"evaluators": [{"type": "response_length"}], "alerts": []})
+        monitor.around = lambda command: ["setsid", *command]  # as a service or a container has a session of its own
         over = threading.Event()
         senders = [threading.Thread(target=_send, args=(monitor, who, over, acknowledged)) for who in range(4)]
         draw = random.Random(number)
