@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 
 from monitor.errors import ConfigError
@@ -10,6 +11,8 @@ from monitor.errors import ConfigError
 
 def main() -> None:
     """Run the command line; a wrong configuration is a message and exit status 2, not a traceback."""
+    if sys.argv[1:2] == ["run"]:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it asks for a reload, and must not end what is still starting
     # What is imported stays, and looking through it takes a tenth of a start: `cli.main` begins with what comes after.
     gc.disable()
     gc.set_threshold(50_000, 20, 20)

@@ -52,6 +52,7 @@ class AlertEngine:
             names it if it is not older than a week.
         page: the URL of the web UI; an alert that fires links to the answers it is about. Empty: no link.
         incidents: the open ones; None: nothing keeps them.
+        tracker: the states so far, which go on; None: there are none.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class AlertEngine:
         page: str = "",
         incidents: IncidentTracker | None = None,
         qualities: Callable[[], Mapping[str, JudgeQuality]] = dict,
+        tracker: AlertTracker | None = None,
     ) -> None:
         self.policies = tuple(policies)
         self._windows = windows
@@ -81,7 +83,7 @@ class AlertEngine:
         self._page = page
         self._incidents = incidents
         self._qualities = qualities
-        self._tracker = AlertTracker(runbooks)
+        self._tracker = tracker if tracker is not None else AlertTracker(runbooks)
 
     def apps(self) -> tuple[str, ...]:
         """Return the apps with scores so far, and those that a policy names."""

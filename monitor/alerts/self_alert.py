@@ -11,7 +11,7 @@ import importlib
 import pkgutil
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple, TypeAlias
@@ -45,6 +45,9 @@ class Increases:
     def of(self, name: str, value: float, now: float) -> float:
         """Note the present value of the counter `name`, and return its increase. It began at 0."""
         seen = self._seen.setdefault(name, deque([(now, 0.0)]))
+        last = seen[-1][1]
+        if value < last:  # it began again, as at a reload
+            seen = self._seen[name] = deque((at, known - last) for at, known in seen)
         seen.append((now, value))
         while len(seen) > 1 and now - seen[1][0] >= self._window:
             seen.popleft()
@@ -56,9 +59,10 @@ class Observed:
     """What a condition can ask the process for at any time.
 
     `oldest_pending` gives the wall-clock second at which the oldest unfinished trace arrived, 0 for none. `pauses`
-    gives each evaluator that asks a judge, and why that judge is paused; empty where it is not. The others give the
-    labels and values of `ragmonitor_workers_replaced_total`, `ragmonitor_database_failing`,
-    `ragmonitor_database_unwritten_records_total` and `ragmonitor_judge_as_good_probability`.
+    gives each evaluator that asks a judge, and why that judge is paused; empty where it is not. `reload_failed` says
+    why the last reload of the configuration failed; empty if it did not. The others give the labels and values of
+    `ragmonitor_workers_replaced_total`, `ragmonitor_database_failing`, `ragmonitor_database_unwritten_records_total`
+    and `ragmonitor_judge_as_good_probability`.
     """
 
     clock: Clock
@@ -68,10 +72,12 @@ class Observed:
     failing_databases: Callable[[], Iterable[Sample]] = tuple
     unwritten_records: Callable[[], Iterable[Sample]] = tuple
     judges_as_good: Callable[[], Iterable[Sample]] = tuple
+    reload_failed: Callable[[], str] = str
 
 
 class Condition(ABC):
-    """Decides in process whether an alert fires. Made once a process, from what it can observe.
+    """Decides in process whether an alert fires. Made once a process, from what it can observe; `observed` is replaced
+    when the configuration is reloaded.
 
     A condition overrides the methods for what it needs to hear about; they must be quick, since they are called for
     every trace and every result.
@@ -91,6 +97,9 @@ class Condition(ABC):
 
     def on_canary_run(self, run: CanaryRun) -> None:  # noqa: B027 - optional
         """Note a canary run that was compared with its reference."""
+
+    def on_reload(self, evaluators: Collection[str]) -> None:  # noqa: B027 - optional
+        """Forget what is no longer evaluated: these are the names of the evaluators from now on."""
 
     @abstractmethod
     def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:
@@ -186,9 +195,18 @@ class SelfAlertChecks:
     """The conditions of all alerts on the monitor itself, in one process; see `Condition` for what they hear."""
 
     def __init__(self, observed: Observed) -> None:
+        self.evaluators: frozenset[str] | None = None
+        """The names of the configured evaluators; None: all that are heard of."""
         self._conditions = tuple((one, one.condition(observed)) for one in self_alerts() if one.condition is not None)
         conditions = [condition for _, condition in self._conditions]
         self._counting = [one for one in conditions if type(one).on_received is not Condition.on_received]
+
+    def on_reload(self, observed: Observed, evaluators: Collection[str]) -> None:
+        """Go on with another configuration: with these evaluators, and with what can be observed now."""
+        self.evaluators = frozenset(evaluators)
+        for _, condition in self._conditions:
+            condition.observed = observed
+            condition.on_reload(self.evaluators)
 
     def on_received(self, app: str, traces: int) -> None:
         """Pass on that traces arrived, to those that want to know: it is called for every delivery."""
@@ -214,7 +232,8 @@ class SelfAlertChecks:
         """Everything that could be wrong at the wall-clock second `now`, and whether it is."""
         for alert, condition in self._conditions:
             for subject, finding in condition.find(now):
-                yield alert, subject, finding
+                if self.evaluators is None or not subject.evaluator or subject.evaluator in self.evaluators:
+                    yield alert, subject, finding
 
 
 class AlertFeed:

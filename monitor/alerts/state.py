@@ -102,13 +102,22 @@ class AlertTracker:
         self._runbooks = runbooks.rstrip("/")
         self._states: dict[Subject, AlertState] = {}
         self._quiet_since: dict[Subject, float] = {}
+        self._of_before: dict[Subject, AlertState] = {}
+
+    def on_reload(self, runbooks: str) -> None:
+        """Go on with another configuration. States that nothing asks for until the next reload are forgotten then."""
+        self._runbooks = runbooks.rstrip("/")
+        if self._states:
+            self._of_before, self._states = self._states, {}
+            self._quiet_since = {one: at for one, at in self._quiet_since.items() if one in self._of_before}
 
     def advance(
         self, subject: Subject, finding: ConditionResult, *, summary: str, hold: float, now: float
     ) -> AlertState:
         """Return the state after a finding at wall-clock second `now`. It ends after `hold` seconds without one."""
-        before = self._states.get(subject)
+        before = self._states.get(subject) or self._of_before.pop(subject, None)
         if before is not None and before.firing and finding.status is not AlertStatus.FIRING:
+            self._states[subject] = before
             if finding.holds:
                 self._quiet_since.pop(subject, None)
                 return before

@@ -1,9 +1,11 @@
 """The composition root: from a configuration to a running monitor. It knows every wing below it.
 
-parts (open for the life of the monitor) -> scoring (evaluators, judges, sampling) -> run (all of it at work)
+parts (what is open) -> scoring (evaluators, judges, sampling) -> life (all of it at work, with one configuration)
+-> run (one life after the other, in one process), reload (when the next one begins, and with what)
 """
 
 from monitor.app.parts import Running
+from monitor.app.reload import Reloader
 from monitor.app.run import run
 
-__all__ = ["Running", "run"]
+__all__ = ["Reloader", "Running", "run"]

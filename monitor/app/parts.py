@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +20,7 @@ from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.self_alert import AlertFeed, Observed, SelfAlertChecks
 from monitor.alerts.severe import SevereLog
 from monitor.alerts.state import AlertState
+from monitor.app.reload import Reloader
 from monitor.clock import Clock
 from monitor.config import Config
 from monitor.config.limits import MemoryPlan
@@ -46,6 +47,8 @@ from monitor.privacy.erasure import ErasureMarks
 from monitor.privacy.redaction import Redactor
 from monitor.sinks.history import HistorySink
 from monitor.stages import Deliver, Runtime, Sink, Source, named
+from monitor.stages.doors import Doors
+from monitor.stages.reloads import Carried
 from monitor.stages.stop_deadline import StopDeadline
 from monitor.statistics.windows import Windows
 from monitor.storage import files, folder, incidents, labels, severe_cases, state_file
@@ -76,6 +79,16 @@ _FORMATS: Final = {
 """What each database of the storage folder holds."""
 
 
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What outlives a reload of the configuration."""
+
+    clock: Clock
+    doors: Doors
+    reloads: Reloader
+    carried: Carried = field(default_factory=Carried)
+
+
 @dataclass(slots=True)
 class Running:
     """The parts of a running monitor, for the UI and the live view."""
@@ -99,14 +112,17 @@ class Running:
 class Parts:
     """What is open. `judges` and `sinks` are by name, `versions` those of the evaluators at work, by theirs.
 
+    `unknown` names the evaluators of which `checks` must still learn what was scored before.
+
     `sinks` are those that take a result at once, the history first; all others are `followers` of the history.
 
-    `arrived` gives each source the function that it reports its address to. `recorder` writes the request log; None: it
-    is off. `severe_file` holds severe cases; None: no alert asks for them. `memory` is what each part may use.
+    Each source reports its address to `arrived`; `listening` is set when all have. `recorder` writes the request log;
+    None: it is off. `severe_file` holds severe cases; None: no alert asks for them. `memory` is what each part may use.
     """
 
     running: Running
     checks: SelfAlertChecks
+    unknown: Collection[str]
     listeners: Sequence[Callable[[EvaluationResult], None]]
     spool: Spool
     guard: PoisonGuard
@@ -118,16 +134,18 @@ class Parts:
     severe_file: SevereCaseFile | None
     versions: Mapping[str, str]
     arrived: Callable[[Source, str], None]
+    listening: anyio.Event
     memory: MemoryPlan
 
 
-async def open_parts(config: Config, clock: Clock, plan: MemoryPlan, stack: AsyncExitStack) -> Parts:
+async def open_parts(config: Config, process: Process, plan: MemoryPlan, stack: AsyncExitStack) -> Parts:
     """Open all of it, until `stack` is left. Raises `ConfigError` where it can never work."""
+    clock = process.clock
     await anyio.to_thread.run_sync(_take_over, config.storage.path)
     metrics = _metrics()
     windows = Windows(clock, longest=longest_window(config.alerts), baselines=needs_baselines(config.alerts))
     ruled = RuleWindows(config.alerts, clock)
-    runtime = await stack.enter_async_context(_open_runtime(config, clock, metrics))
+    runtime = await stack.enter_async_context(_open_runtime(config, process, metrics))
     spool = await stack.enter_async_context(
         open_spool(
             config.storage.path / files.SPOOL,
@@ -149,17 +167,18 @@ async def open_parts(config: Config, clock: Clock, plan: MemoryPlan, stack: Asyn
     arrived = _arrivals(config, runtime, listening)  # before anything is served that says whether all is ready
     judges = await _open_judges(config, runtime, listening, stack)
     statuses = _statuses(config, judges, runtime)
-    checks = SelfAlertChecks(
-        Observed(
-            clock,
-            partial(total, metrics.oldest_pending),
-            statuses.pauses,
-            replaced_workers=partial(samples, metrics.workers_replaced),
-            failing_databases=partial(samples, metrics.database_failing),
-            unwritten_records=partial(samples, metrics.database_unwritten),
-            judges_as_good=partial(samples, metrics.judge_as_good),
-        )
+    observed = Observed(
+        clock,
+        partial(total, metrics.oldest_pending),
+        statuses.pauses,
+        replaced_workers=partial(samples, metrics.workers_replaced),
+        failing_databases=partial(samples, metrics.database_failing),
+        unwritten_records=partial(samples, metrics.database_unwritten),
+        judges_as_good=partial(samples, metrics.judge_as_good),
+        reload_failed=process.reloads.why_failed,
     )
+    own = {one.evaluator.name for one in config.configured_evaluators}
+    checks, known = _checks(observed, own, process.carried)
     history = HistorySink.in_folder(config.storage.path, config.storage)
     private = _private(config, runtime)
     runtime.events.also(Audit(config.storage.path, clock, runtime.events).on_event)
@@ -173,6 +192,7 @@ async def open_parts(config: Config, clock: Clock, plan: MemoryPlan, stack: Asyn
     return Parts(
         running=running,
         checks=checks,
+        unknown=own - known,
         listeners=(statuses.on_result, AlertFeed(windows, ruled, checks, metrics.app).on_result),
         spool=spool,
         guard=guard,
@@ -184,8 +204,21 @@ async def open_parts(config: Config, clock: Clock, plan: MemoryPlan, stack: Asyn
         severe_file=severe_file,
         versions=versions(running.evaluators, {name: judge.model for name, judge in judges.items()}),
         arrived=arrived,
+        listening=listening,
         memory=plan,
     )
+
+
+def _checks(
+    observed: Observed, evaluators: Collection[str], carried: Carried
+) -> tuple[SelfAlertChecks, frozenset[str]]:
+    """Go on with the alerts on the monitor itself; also returns the evaluators that they know already."""
+    before = carried.take("self alerts", SelfAlertChecks)
+    known = (before.evaluators if before is not None else None) or frozenset()
+    checks = before if before is not None else SelfAlertChecks(observed)
+    checks.on_reload(observed, evaluators)
+    carried.leave("self alerts", checks)
+    return checks, known
 
 
 async def _open_sinks(
@@ -220,15 +253,27 @@ def _take_over(path: Path) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _open_runtime(config: Config, clock: Clock, metrics: Metrics) -> AsyncIterator[Runtime]:
-    events = Events(metrics)
+async def _open_runtime(config: Config, process: Process, metrics: Metrics) -> AsyncIterator[Runtime]:
+    clock, events = process.clock, Events(metrics)
     stop = StopDeadline(clock)
     own = open_telemetry(config.telemetry, clock=clock, metrics=metrics, events=events, rng=random.Random(), stop=stop)
     health = Health()
     events.also(health.on_event)
     state = open_state(config.storage.path / files.STATE, clock=clock, metrics=metrics, events=events)
+    process.reloads.show(metrics, clock.now())
     async with own as tracer, state as kept:
-        yield Runtime(clock=clock, metrics=metrics, events=events, health=health, tracer=tracer, kept=kept, stop=stop)
+        yield Runtime(
+            clock=clock,
+            metrics=metrics,
+            events=events,
+            health=health,
+            tracer=tracer,
+            kept=kept,
+            stop=stop,
+            doors=process.doors,
+            reloads=process.reloads,
+            carried=process.carried,
+        )
 
 
 async def _open_judges(

@@ -4,7 +4,8 @@
 errors that name the place, the value and what is allowed.
 """
 
+from monitor.config.changes import Loaded
 from monitor.config.file import load, parse, parse_text, readable_secrets
 from monitor.config.model import Config
 
-__all__ = ["Config", "load", "parse", "parse_text", "readable_secrets"]
+__all__ = ["Config", "Loaded", "load", "parse", "parse_text", "readable_secrets"]

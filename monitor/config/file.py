@@ -26,11 +26,21 @@ def load(path: Path | None) -> Config:
     """Read the configuration file at `path`; None: all defaults. Raises `ConfigError`."""
     if path is None:
         return parse({})
+    return parse_text(read_text(path), str(path), path.parent)
+
+
+def read_text(path: Path) -> str:
+    """Return the text of the configuration file. Raises `ConfigError`."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
-    return parse_text(text, str(path), path.parent)
+
+
+def as_written(text: str) -> Mapping[str, Any]:
+    """Return what stands in the text of a valid file, with its variables."""
+    data: Mapping[str, Any] = _loaded(text) or {}
+    return data
 
 
 def parse_text(text: str, place: str = "configuration", folder: Path | None = None) -> Config:

@@ -20,6 +20,7 @@ from monitor.config.entries import check_judge, check_learning, check_severe, li
 from monitor.config.sections import (
     LimitSettings,
     LogSettings,
+    ReloadSettings,
     SamplingSettings,
     ScoringSettings,
     Section,
@@ -158,6 +159,9 @@ class Config(Section):
 
     storage: StorageSettings = StorageSettings()
     """The folder on disk for traces, results and the request log."""
+
+    reload: ReloadSettings = ReloadSettings()
+    """Reloading this file while the monitor runs."""
 
     log: LogSettings = LogSettings()
     """The monitor's own log."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -47,6 +47,8 @@ def default_state_path() -> Path:
 class LimitSettings(Section):
     """How much memory the monitor may use."""
 
+    needs_restart: ClassVar[frozenset[str]] = frozenset({"memory"})
+
     memory: Literal["auto"] | Size = "auto"
     """Memory of the monitor with its worker processes: `auto`, or a size such as `512MiB`. The bounds of all parts
     follow from it (docs/reliability.md); an option for a part wins over its share. Near the limit, receivers ask
@@ -56,6 +58,8 @@ class LimitSettings(Section):
 
 class StorageSettings(Section, ResultRetention):
     """The folder on disk: the spool of unfinished traces, the history of results, the request log."""
+
+    needs_restart: ClassVar[frozenset[str]] = frozenset({"path"})
 
     path: Path = Field(default_factory=default_state_path)
     """The folder. Created if missing; files are readable by their owner only. Default: `$STATE_DIRECTORY`, else
@@ -129,3 +133,15 @@ class LogSettings(Section):
 
     style: Literal["json", "text"] = "json"
     """`json`: one object per line. `text`: readable lines."""
+
+
+class ReloadSettings(Section):
+    """When the monitor takes up a changed file without a restart, besides on SIGHUP (docs/reload.md)."""
+
+    watch: bool = False
+    """Whether to reload when the content of this file changes, or of a rubric or the canary cases that it names. It is
+    read every second, so a mounted ConfigMap works as well; a change counts once it has been there twice."""
+
+    http: bool = False
+    """Whether `POST /-/reload` reloads, on the port of the sink `prometheus`. It requires the token of that port, if
+    there is one."""

@@ -36,17 +36,18 @@ def unwrap_errors() -> Iterator[None]:
     try:
         yield
     except BaseExceptionGroup as group:
-        found = _first_error(group)
+        found = first_error(group)
         if found is None:
             raise
         raise found from None
 
 
-def _first_error(group: BaseException) -> MonitorError | None:
+def first_error(group: BaseException) -> MonitorError | None:
+    """Return the first `MonitorError` in an exception group, or the exception if it is one; None if there is none."""
     if isinstance(group, MonitorError):
         return group
     if isinstance(group, BaseExceptionGroup):
-        return next((found for one in group.exceptions if (found := _first_error(one)) is not None), None)
+        return next((found for one in group.exceptions if (found := first_error(one)) is not None), None)
     return None
 
 

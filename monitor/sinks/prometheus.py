@@ -23,8 +23,8 @@ from monitor.stages import Deliver, Runtime, Sink
 from monitor.telemetry.events import Event
 from monitor.telemetry.exposition import Exposition
 from monitor.telemetry.site import VIEWER, Viewer, WebResponse
-from monitor.transport.http.auth import Gate, HostName, is_named, open_gate
-from monitor.transport.http.listener import ListenerOptions, bind, in_words
+from monitor.transport.http.auth import Gate, HostName, WebsiteGuard, is_named, open_gate
+from monitor.transport.http.listener import ListenerOptions
 
 _Send = Callable[[dict[str, Any]], Awaitable[None]]
 _Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -32,6 +32,8 @@ _Gate = Gate | Callable[[str | None], None]
 _TEXT = "text/plain; charset=utf-8"
 _OPENMETRICS = "application/openmetrics-text"
 _NOT_FOUND = 404
+_RELOAD = "/-/reload"
+_THERE_ARE = b"rag-monitor: there are /metrics, /-/healthy and /-/ready\n"
 _LARGEST_BODY = 64 * 1024  # a note of 4,000 characters in a form takes up to 48,000 bytes
 _BASIC = 'Basic realm="rag-monitor", charset="UTF-8"'
 
@@ -70,18 +72,16 @@ class PrometheusSink(ListenerOptions, Sink):
     async def _serve(self, runtime: Runtime, up: anyio.Event) -> None:
         from monitor.transport.http import http_server  # noqa: PLC0415 - uvicorn is slow to import
 
-        tls = self.tls.reloading_context(runtime.clock, runtime.events) if self.tls is not None else None
         gate = self.auth.gate(runtime.clock, runtime.events) if self.auth else open_gate
         timeouts = http_server.Timeouts(head=10.0, body=10.0, write=30.0, idle=120.0)
-        with bind(self.host, self.port) as bound:
-            address = in_words(self.host, bound.getsockname()[1])
 
-            def listening() -> None:
-                runtime.health.addresses["prometheus"] = address
-                runtime.events.info(Event.LISTENING, "metrics are served", address=f"{address}/metrics")
-                up.set()
+        def listening(address: str) -> None:
+            runtime.health.addresses["prometheus"] = address
+            runtime.events.info(Event.LISTENING, "metrics are served", address=f"{address}/metrics")
+            up.set()
 
-            await http_server.serve(_Endpoints(runtime, gate, self.hosts), bound, tls, timeouts, listening)
+        endpoints = _Endpoints(runtime, gate, self.hosts)
+        await runtime.doors.serve(self.door_key, endpoints, http_server.server(self, timeouts, runtime), listening)
 
 
 async def _already_counted(_: Sequence[EvaluationResult]) -> None:
@@ -124,14 +124,31 @@ class _Endpoints:
         if reads and path == "/-/ready":
             return self._ready(authorization)
         self._gate(authorization)
+        if path == _RELOAD:
+            return await self._reload(method, headers)
         if self._gate is open_gate and not is_named(headers.get("host", ""), {*self._hosts, *self._runtime.site.names}):
             return 421, _TEXT, b"this port is not served under this host name: set `hosts` of the sink, or ui.url\n"
-        if not reads and not (method == "POST" and self._runtime.site.accepts_post(path)):
-            return 405, _TEXT, b"only GET and HEAD\n"
-        if path == "/metrics":
+        posts = method == "POST" and self._runtime.site.accepts_post(path)
+        if reads and path == "/metrics":
             _, kind = exposition.choose_encoder(headers.get("accept", ""))
             return 200, kind, await self._exposition.text(openmetrics=kind.startswith(_OPENMETRICS))
-        return _NOT_FOUND, _TEXT, b"rag-monitor: there are /metrics, /-/healthy and /-/ready\n"
+        status, text = (_NOT_FOUND, _THERE_ARE) if reads or posts else (405, b"only GET and HEAD\n")
+        return status, _TEXT, text
+
+    async def _reload(self, method: str, headers: dict[str, str]) -> tuple[int, str, bytes]:
+        """Reload the configuration, and answer how that ended."""
+        if method != "POST":
+            return 405, _TEXT, b"only POST\n"
+        names = (*self._hosts, *self._runtime.site.names)
+        guard = WebsiteGuard(names, any_host=self._gate is not open_gate)
+        if refused := guard.why_refused(headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site")):
+            return 403, _TEXT, f"{refused}\n".encode()
+        reloads = self._runtime.reloads
+        if not reloads.over_http:
+            return 403, _TEXT, b"reloading over HTTP is off: set `reload: {http: true}`\n"
+        self._runtime.doors.let_go()
+        report = await reloads.request("POST /-/reload")
+        return 200 if report.ok else 500, _TEXT, f"{report.text}\n".encode()
 
     async def _page(self, scope: dict[str, Any], headers: dict[str, str], receive: _Receive) -> WebResponse | None:
         site = self._runtime.site

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
 from monitor.quantities import Duration
 from monitor.stages import Intake, Runtime
+from monitor.transport.http.listener import ListenerOptions
 from monitor.transport.otlp.receiver import OtlpReceiver, Reception
 
 
 class OtlpGrpc(OtlpReceiver):
     """Receive traces and logs over OTLP/gRPC. Overload is answered with UNAVAILABLE and `RetryInfo`; SDKs retry."""
+
+    needs_restart: ClassVar[frozenset[str]] = ListenerOptions.needs_restart | {
+        "max_body_bytes",
+        "max_concurrent_streams",
+        "max_connections",
+        "handshake_timeout",
+        "idle_timeout",
+    }
 
     port: int = Field(default=4317, ge=0, le=65535)
     """Port to listen on; 0 picks a free one."""
@@ -49,8 +58,7 @@ class OtlpGrpc(OtlpReceiver):
             self.max_concurrent_streams,
             self.max_connections,
             self.handshake_timeout,
-            self.body_timeout,
             self.idle_timeout,
         )
-        tls = grpc_server.credentials(self.tls, runtime.clock, runtime.events) if self.tls is not None else None
-        await grpc_server.serve(reception, limits, tls, listening)
+        router = grpc_server.Router(reception, self.body_timeout)
+        await runtime.doors.serve(self.door_key, router, grpc_server.server(self, limits, runtime), listening)

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from monitor.quantities import Duration
 from monitor.stages import Intake, Runtime
 from monitor.transport.http.auth import HostName, WebsiteGuard
-from monitor.transport.http.listener import bind, in_words, is_loopback
+from monitor.transport.http.listener import ListenerOptions, is_loopback
 from monitor.transport.otlp.receiver import OtlpReceiver, Reception
 
 
 class OtlpHttp(OtlpReceiver):
     """Receive traces and logs over OTLP/HTTP. Overload is answered with 503 and `Retry-After`; SDKs retry."""
+
+    needs_restart: ClassVar[frozenset[str]] = ListenerOptions.needs_restart | {
+        "head_timeout",
+        "body_timeout",
+        "write_timeout",
+        "idle_timeout",
+    }
 
     port: int = Field(default=4318, ge=0, le=65535)
     """Port to listen on; 0 picks a free one."""
@@ -78,7 +85,6 @@ class OtlpHttp(OtlpReceiver):
         from monitor.transport.otlp import http_app  # noqa: PLC0415 - uvicorn is slow to import
 
         reception = Reception("otlp_http", self, intake, runtime, http_app.CODES)
-        tls = self.tls.reloading_context(runtime.clock, runtime.events) if self.tls is not None else None
         routes = {
             self.traces_path: http_app.export(reception, "traces"),
             self.logs_path: http_app.export(reception, "logs"),
@@ -89,7 +95,5 @@ class OtlpHttp(OtlpReceiver):
         if self.auth is None and self.tls is None:  # no website has the token, or a certificate of ours
             guard = WebsiteGuard(self.hosts, self.cors_origins, any_host=not is_loopback(self.host))
         app = http_app.HttpApp(reception, routes, frozenset(self.cors_origins), guard)
-        with bind(self.host, self.port) as bound:
-            address = in_words(self.host, bound.getsockname()[1])
-            timeouts = http_server.Timeouts(self.head_timeout, self.body_timeout, self.write_timeout, self.idle_timeout)
-            await http_server.serve(app, bound, tls, timeouts, lambda: listening(address))
+        timeouts = http_server.Timeouts(self.head_timeout, self.body_timeout, self.write_timeout, self.idle_timeout)
+        await runtime.doors.serve(self.door_key, app, http_server.server(self, timeouts, runtime), listening)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from monitor.clock import Clock, SystemClock
+from monitor.stages.doors import Doors
 from monitor.stages.kept_state import KeptState
+from monitor.stages.reloads import Carried, Reloads
 from monitor.stages.replica_share import ReplicaShare
 from monitor.stages.stop_deadline import StopDeadline
 from monitor.telemetry.events import Events
@@ -27,6 +29,9 @@ class Component(BaseModel):
 
     # What is refused may hold a secret, so no report repeats it.
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    needs_restart: ClassVar[frozenset[str]] = frozenset()
+    """Options that a reload of the configuration cannot change."""
 
 
 def type_name(component: Component) -> str:
@@ -56,6 +61,7 @@ class Runtime:
 
     `share` is this replica's share of the traffic, `kept` keeps small values over restarts, `site` takes web pages,
     `tracer` records the monitor's own spans, which go nowhere by default, and `stop` is the time limit of a stop.
+    `doors` are the listening servers, `reloads` those of the configuration, and `carried` is what parts take over then.
     """
 
     clock: Clock
@@ -67,6 +73,9 @@ class Runtime:
     site: Site = field(default_factory=Site)
     tracer: Tracer = field(default_factory=Tracer)
     stop: StopDeadline = field(default_factory=StopDeadline)
+    doors: Doors = field(default_factory=Doors)
+    reloads: Reloads = field(default_factory=Reloads)
+    carried: Carried = field(default_factory=Carried)
 
     @classmethod
     def standalone(cls, clock: Clock | None = None, *, logs: bool = True) -> Runtime:

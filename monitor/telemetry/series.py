@@ -748,6 +748,14 @@ class Series:
     )
     queue_items = gauge("ragmonitor_queue_items", "Items waiting in a bounded queue.", ("queue",))
     queue_limit = gauge("ragmonitor_queue_limit_items", "The most items that a bounded queue can hold.", ("queue",))
+    config_reload_successful = gauge(
+        "ragmonitor_config_last_reload_successful",
+        "1 if the configuration in use is what the last reload found, or that of the start; 0 if it could not be used.",
+    )
+    config_reloaded_at = gauge(
+        "ragmonitor_config_last_reload_success_timestamp_seconds",
+        "When the configuration was last read and used, at the start or by a reload.",
+    )
     memory_limit = gauge(
         "ragmonitor_memory_limit_bytes", "The memory that the monitor with its worker processes may use."
     )

@@ -12,6 +12,7 @@ from monitor import __version__
 from monitor.alerts.catalogue import DIAGNOSIS, RATES
 from monitor.alerts.incidents import ID_ANNOTATION
 from monitor.alerts.state import AlertState
+from monitor.stages.reloads import ReloadReport
 from monitor.web.context import PageContext
 from monitor.web.counters import CounterValues, Pair, TraceCounts, read_counters
 from monitor.web.queries import windows
@@ -24,6 +25,7 @@ from monitor.web.rate_views import (
     Overview,
     RateState,
     RateView,
+    ReloadView,
 )
 from monitor.web.rates import firing_first, firing_state, qualities, rate_view
 
@@ -65,6 +67,7 @@ async def overview(context: PageContext, *, window: str, app: str, started_at: f
         ready=context.runtime.health.ready,
         waiting_for=list(context.runtime.health.reasons),
         listening={name: at for name, at in context.runtime.health.addresses.items() if name != "prometheus"},
+        reload=_reload(context.runtime.reloads.last),
         repaired=list(context.runtime.health.repaired.values()),
         apps=_apps(rates, {name: one for name, one in counters.traces.items() if app in ("", name)}),
         left_out=max(len(pairs) - MAX_RATES, 0),
@@ -75,6 +78,12 @@ async def overview(context: PageContext, *, window: str, app: str, started_at: f
             for one in context.missed()
         ],
     )
+
+
+def _reload(last: ReloadReport | None) -> ReloadView | None:
+    if last is None:
+        return None
+    return ReloadView(at=last.at, by=last.by, ok=last.ok, text=last.text, changed=list(last.changed))
 
 
 def alerts(context: PageContext) -> AlertsView:

@@ -11,6 +11,19 @@ RateState: TypeAlias = Literal["critical", "warning", "ok", "not_enough_data", "
 no scored answer at all; scored, but no alert is configured for it."""
 
 
+class ReloadView(ApiModel):
+    """How a reload of the configuration ended."""
+
+    at: float
+    by: str
+    """What asked for it: `SIGHUP`, `POST /-/reload` or `a change of the file`."""
+    ok: bool
+    text: str
+    """What has changed, or why nothing has."""
+    changed: list[str]
+    """The places in the file that have changed, such as `alerts[0].warning`."""
+
+
 class TrendStepView(ApiModel):
     """One step of a trend. The rate and its 95 % interval are null where no answer was scored."""
 
@@ -238,6 +251,8 @@ class Overview(ApiModel):
     """Why it is not ready."""
     listening: dict[str, str]
     """The address of each receiver, by name."""
+    reload: ReloadView | None
+    """The last reload of the configuration that changed something or failed; `null`: there was none."""
     repaired: list[str]
     """What happened to databases that were damaged since the start, one sentence each."""
     apps: list[AppView]

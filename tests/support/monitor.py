@@ -52,8 +52,7 @@ class MonitorProcess:
     def spawn(self) -> None:
         """Start it, and go on at once."""
         not_in_quick("tests that start a whole monitor")
-        path = self.folder / "config.yaml"
-        path.write_text(yaml.safe_dump(self.config))
+        path = self.write()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.around([sys.executable, "-m", "monitor", "run", "-c", str(path)]),
@@ -61,6 +60,25 @@ class MonitorProcess:
                 stderr=log,
                 env=self.environment,
             )
+
+    def write(self, **changes: Any) -> Path:
+        """Write its configuration file, in one step, with these sections in place of those before."""
+        self.config.update(changes)
+        path = self.folder / "config.yaml"
+        beside = path.with_suffix(".new")
+        beside.write_text(yaml.safe_dump(self.config))
+        beside.replace(path)
+        return path
+
+    def reload(self, **changes: Any) -> str:
+        """Write its configuration file and have it reloaded over HTTP; the answer, `200 ...` or `500 ...`."""
+        self.write(**changes)
+        request = urllib.request.Request(f"http://127.0.0.1:{self.metrics_port}/-/reload", b"", method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=60 * PATIENCE) as answer:
+                return f"{answer.status} {answer.read().decode()}"
+        except urllib.error.HTTPError as error:
+            return f"{error.code} {error.read().decode()}"
 
     def ready(self) -> bool:
         assert self.process is not None

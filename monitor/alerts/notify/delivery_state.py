@@ -62,6 +62,10 @@ class DeliveryState:
         self._entries: dict[_Key, _StoredAlert] = {}
         self._held_back: frozenset[_Key] = frozenset()
 
+    def resume(self, before: DeliveryState) -> None:
+        """Take over what the receiver knows from the state that was kept until a reload."""
+        self._entries = before._entries
+
     def update(self, states: Iterable[AlertState], now: float, wall: float) -> int:
         """Take the current states at `now`, which is `wall` on the wall clock.
 

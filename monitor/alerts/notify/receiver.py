@@ -38,11 +38,13 @@ class Inbox:
 
     def __init__(self) -> None:
         self.states: Sequence[AlertState] = ()
+        self.filled = False
+        """Whether there were states yet."""
         self._changed = anyio.Event()
 
     def put(self, states: Sequence[AlertState]) -> None:
         """Replace the states and wake the receiver. Never waits."""
-        self.states = states
+        self.states, self.filled = states, True
         self._changed.set()
 
     async def wait(self, seconds: float) -> None:
@@ -188,6 +190,13 @@ async def serve(
         outcome: runtime.metrics.notifications.labels(name, outcome) for outcome in ("sent", "failed", "superseded")
     }
     retry, retry_at = FIRST_RETRY, -math.inf
+    key = f"receiver {name} {where} {severity or ''}"
+    before = runtime.carried.take(key, DeliveryState)
+    if before is not None:
+        delivery.resume(before)
+        if not inbox.filled:  # that nothing fires would be a resolution
+            await inbox.wait(math.inf)
+    runtime.carried.leave(key, delivery)
     while True:
         now = runtime.clock.monotonic()
         states = [one for one in inbox.states if severity is None or one.severity is severity]

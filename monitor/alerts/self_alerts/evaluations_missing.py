@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from textwrap import indent
 from typing import Any, Final
 
@@ -104,6 +104,11 @@ class EvaluationsMissing(Condition):
         """Count a score."""
         if isinstance(result.outcome, Score):
             self.on_history(app, result.evaluator, result.evaluated_at, 1)
+
+    def on_reload(self, evaluators: Collection[str]) -> None:
+        """Expect nothing of evaluators that are gone."""
+        self._scored = {key: counts for key, counts in self._scored.items() if key[1] in evaluators}
+        self._missing_since = {key: since for key, since in self._missing_since.items() if key[1] in evaluators}
 
     def on_history(self, app: str, evaluator: str, at: float, scored: int) -> None:
         """Count answers that were scored at `at`; what is older than three days is ignored."""

@@ -94,7 +94,11 @@ def _memory() -> int:
 
 
 def _prepare(notes: int) -> None:
-    for ignored in (signal.SIGINT, signal.SIGTERM):  # for the whole group: the parent decides when this one ends
+    for ignored in (
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGHUP,
+    ):  # for the whole group: the parent decides when this one ends
         signal.signal(ignored, signal.SIG_IGN)
     faulthandler.enable(notes, all_threads=False)
     for ending in (signal.SIGPROF, signal.SIGALRM):

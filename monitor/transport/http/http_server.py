@@ -10,16 +10,23 @@ import contextlib
 import functools
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal, NamedTuple
 
 import anyio
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from monitor.stages import Runtime
+from monitor.stages.doors import Door
+from monitor.transport.http.listener import ListenerOptions, bind, in_words
+
 _MAX_HEAD_BYTES = 64 * 1024
 _HIGH_WATER = 256 * 1024  # bytes of a body that wait for their reader; the event loop reads as many at once
 _GRACE = 1  # seconds for running requests when the server stops
+
+
+_RELOADING = b"the monitor is reloading its configuration; try again\n"
 
 
 class Timeouts(NamedTuple):
@@ -29,6 +36,59 @@ class Timeouts(NamedTuple):
     body: float
     write: float
     idle: float
+
+
+def server(
+    options: ListenerOptions, timeouts: Timeouts, runtime: Runtime
+) -> Callable[[Door[Any], Callable[[str], None]], Awaitable[None]]:
+    """Return what runs the server of a door at the address of `options`.
+
+    It raises `ConfigError` if the port is taken or a file cannot be read.
+    """
+
+    async def run(door: Door[Any], listening: Callable[[str], None]) -> None:
+        tls = options.tls.reloading_context(runtime.clock, runtime.events) if options.tls is not None else None
+        with bind(options.host, options.port) as bound:
+            address = in_words(options.host, bound.getsockname()[1])
+            await serve(_HttpFront(door), bound, tls, timeouts, lambda: listening(address))
+
+    return run
+
+
+class _HttpFront:
+    """Passes each request on to the application that is behind a door at that time."""
+
+    def __init__(self, door: Door[Any]) -> None:
+        self._door = door
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        door = self._door
+        app = door.app or await door.wait()
+        if app is None:
+            await _busy(send)
+            return
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - the server makes one for each request
+        door.running.add(task)
+        try:
+            await app(scope, receive, send)
+        except asyncio.CancelledError:
+            if task not in door.cut:
+                raise
+            await _busy(send)
+        finally:
+            door.running.discard(task)
+
+
+async def _busy(send: Any) -> None:
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", b"%d" % len(_RELOADING)),
+        (b"retry-after", b"1"),
+        (b"connection", b"close"),  # what is left of the body is not read
+    ]
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": _RELOADING})
 
 
 async def serve(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -16,6 +16,9 @@ from monitor.transport.http.tls import Tls
 
 class ListenerOptions(Component):
     """Options of a server: its address, and who may connect."""
+
+    needs_restart: ClassVar[frozenset[str]] = frozenset({"host", "port", "tls"})
+    """Options of the server itself, which goes on when the configuration is reloaded."""
 
     host: str = "127.0.0.1"
     """Address to listen on. An address that other machines can reach requires `tls` with `auth` or client certificates,
@@ -32,6 +35,11 @@ class ListenerOptions(Component):
 
     insecure: bool = False
     """Allow other machines to connect without encryption or authentication. Only for a closed network."""
+
+    @property
+    def door_key(self) -> tuple[str, str, int]:
+        """What tells this server from others of the process."""
+        return type(self).__name__, self.host, self.port
 
     @model_validator(mode="after")
     def _guarded(self) -> Self:

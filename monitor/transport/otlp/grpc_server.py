@@ -6,7 +6,7 @@ Import this only where a server is about to run: grpc takes a fifth of a second 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
@@ -17,11 +17,12 @@ from monitor.errors import ConfigError, InvalidData, TooLarge, Unauthenticated
 from monitor.model.span import Signal
 from monitor.transport.http.listener import cannot_listen, in_words
 from monitor.transport.http.tls import Tls
-from monitor.transport.otlp.receiver import Reception, Refusal, success
+from monitor.transport.otlp.receiver import OtlpReceiver, Reception, Refusal, success
 
 if TYPE_CHECKING:
     from monitor.clock import Clock
-    from monitor.stages import Accepted
+    from monitor.stages import Accepted, Runtime
+    from monitor.stages.doors import Door
     from monitor.telemetry.events import Events
     from monitor.transport.otlp.limits import Lease
 
@@ -49,28 +50,39 @@ _PONG_WITHIN_MS: Final = 20_000
 
 
 class GrpcLimits(NamedTuple):
-    """Limits of calls and connections; times in seconds: of handshakes, of a call's message, of idle connections."""
+    """Limits of calls and connections; times in seconds: of handshakes, of idle connections."""
 
     streams: int
     connections: int
     handshake: float
-    message: float
     idle: float
 
 
-async def serve(
-    reception: Reception,
+def server(
+    options: OtlpReceiver, limits: GrpcLimits, runtime: Runtime
+) -> Callable[[Door[Router], Callable[[str], None]], Awaitable[None]]:
+    """Return what runs the server of a door at the address of `options`.
+
+    It raises `ConfigError` if the port is taken or a file cannot be read.
+    """
+
+    async def run(door: Door[Router], listening: Callable[[str], None]) -> None:
+        tls = credentials(options.tls, runtime.clock, runtime.events) if options.tls is not None else None
+        await _serve(door, options, limits, tls, listening)
+
+    return run
+
+
+async def _serve(
+    door: Door[Router],
+    options: OtlpReceiver,
     limits: GrpcLimits,
     credentials: grpc.ServerCredentials | None,
     listening: Callable[[str], None],
 ) -> None:
-    """Serve until cancelled; then running calls have a second to finish.
-
-    Raises `ConfigError` where the port is taken.
-    """
-    options = reception.options
+    """Serve until cancelled; then running calls have a second to finish."""
     server = grpc.aio.server(
-        handlers=[_Router(reception, limits.message)],
+        handlers=[_GrpcFront(door)],
         options=[
             ("grpc.max_receive_message_length", options.max_body_bytes),
             ("grpc.per_message_decompression", 0),  # ours is three times as fast, and bounded like that of HTTP
@@ -104,36 +116,63 @@ async def serve(
             await server.stop(_GRACE)
 
 
-class _Router(grpc.GenericRpcHandler):  # type: ignore[misc] # grpc is not typed
-    """Chooses the handler of a call by its path, before its message is read."""
+class _GrpcFront(grpc.GenericRpcHandler):  # type: ignore[misc] # grpc is not typed
+    """Passes each call on to the router that is behind a door at that time."""
+
+    def __init__(self, door: Door[Router]) -> None:
+        self._door = door
+
+    def service(self, call: Any) -> Any:
+        router = self._door.app
+
+        async def passed_on(messages: Any, context: Any) -> bytes:
+            door = self._door
+            current = router or await door.wait()
+            if current is None:
+                return _reloading(context)
+            task = asyncio.current_task()
+            assert task is not None  # noqa: S101 - grpc makes one for each call
+            door.running.add(task)
+            try:
+                return await current.take(call, messages, context)
+            except asyncio.CancelledError:
+                if task not in door.cut:
+                    raise
+                return _reloading(context)
+            finally:
+                door.running.discard(task)
+
+        # As a stream, the call is ours before its message is there, and can be ended if that does not come.
+        return grpc.stream_unary_rpc_method_handler(passed_on)
+
+
+def _reloading(context: Any) -> bytes:
+    context.set_code(grpc.StatusCode.UNAVAILABLE)
+    context.set_details("the monitor is reloading its configuration; try again")
+    return b""
+
+
+class Router:
+    """Chooses who responds to a call by its path, before its message is read."""
 
     def __init__(self, reception: Reception, message_timeout: float) -> None:
         self._reception = reception
-        self._exports = {
-            # As a stream, the call is ours before its message is there, and can be ended if that does not come.
-            path: grpc.stream_unary_rpc_method_handler(_Export(reception, signal, message_timeout).call)
-            for path, signal in _SIGNALS.items()
-        }
+        self._exports = {path: _Export(reception, signal, message_timeout) for path, signal in _SIGNALS.items()}
 
-    def service(self, call: Any) -> Any:
+    async def take(self, call: Any, messages: Any, context: Any) -> bytes:
+        """Respond to a call: the path and the metadata are in `call`."""
         authorization = _authorization(call.invocation_metadata)
         try:
             self._reception.check_token(authorization)
         except Unauthenticated as error:
-            return self._refusing(error, 0.0 if authorization is None else _WRONG_TOKEN_SECONDS)
+            if authorization is not None:
+                await asyncio.sleep(_WRONG_TOKEN_SECONDS)
+            return _refused(self._reception, context, self._reception.refused(error))
         export = self._exports.get(call.method)
         if export is None:
-            return self._refusing(Refusal(501, "UNIMPLEMENTED", f"there is no {call.method}, only traces and logs"))
-        return export
-
-    def _refusing(self, refusal: Exception, after: float = 0.0) -> Any:
-        async def refuse(_messages: Any, context: Any) -> bytes:
-            if after:
-                await asyncio.sleep(after)
-            return _refused(self._reception, context, self._reception.refused(refusal))
-
-        # As a stream, the call ends without its message having been read.
-        return grpc.stream_unary_rpc_method_handler(refuse)
+            why = f"there is no {call.method}, only traces and logs"
+            return _refused(self._reception, context, self._reception.refused(Refusal(501, "UNIMPLEMENTED", why)))
+        return await export.call(messages, context)
 
 
 class _Export:

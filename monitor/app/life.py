@@ -1,0 +1,353 @@
+"""One life of the monitor, with one configuration: it restores what is stored, runs the pipeline, then drains.
+
+A process has one life more after each reload.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any, Final
+
+import anyio
+
+from monitor import __version__, registry
+from monitor.alerts.diagnosed import DiagnosedAlerts, DiagnosisLine
+from monitor.alerts.engine import AlertEngine, run_alerts
+from monitor.alerts.incidents import IncidentTracker
+from monitor.alerts.policy import own_rules
+from monitor.alerts.state import AlertState, AlertTracker
+from monitor.app import warm_start
+from monitor.app.digest import DigestSender
+from monitor.app.memory import MemoryWatch
+from monitor.app.parts import Parts, Process, Running, open_parts
+from monitor.app.reload import Ending
+from monitor.app.scoring import ScoringParts, backfill_context, build_scoring, build_workers
+from monitor.config import Config
+from monitor.config import limits as memory_limits
+from monitor.errors import MonitorError
+from monitor.jobs import calibration
+from monitor.jobs.canary import load as load_canary
+from monitor.jobs.canary.run import Canary
+from monitor.jobs.diagnosis import alert_request
+from monitor.jobs.diagnosis.words import alert_line
+from monitor.jobs.incidents import IncidentKeeper
+from monitor.jobs.incidents.investigation import Investigation
+from monitor.jobs.label_lessons import LabelLessons
+from monitor.jobs.reports import HistoryReports
+from monitor.jobs.review import ReviewQueue
+from monitor.jobs.review.reviewers import Reviewers
+from monitor.jobs.topics import TopicKeeper
+from monitor.jobs.trial.queue import TrialQueue
+from monitor.model.external import USER_FEEDBACK, ScoreSource
+from monitor.operations.diagnosis import Diagnostics
+from monitor.pipeline.assembly.traces import Assembly
+from monitor.pipeline.learned import LearnedOrder
+from monitor.pipeline.live_evaluation import LiveEvaluation
+from monitor.pipeline.run import Pipeline
+from monitor.pipeline.traffic import TrafficRules
+from monitor.privacy import pseudonyms
+from monitor.stages import Runtime
+from monitor.storage import files
+from monitor.storage.history.reader import HistoryReader
+from monitor.telemetry.events import Event
+from monitor.web.context import PageContext, ReviewParts
+from monitor.web.mount import mount
+from monitor.web.rates import qualities
+
+_LISTENING: Final = 5.0
+"""Seconds after which a life is up, even if a source does not listen yet, such as one that cannot reach its broker."""
+
+
+async def live(
+    config: Config,
+    process: Process,
+    ending: Ending,
+    *,
+    started: Callable[[Running], None],
+    up: Callable[[Runtime], None],
+    alerts_every: float,
+) -> None:
+    """Run the monitor until `ending`, then drain.
+
+    `started` is called before the receivers listen, `up` when they do. `alerts_every`: seconds between two looks at the
+    alerts. Raises `ConfigError` (perhaps within an exception group) when it can never work: a port in use, a folder
+    that cannot be written, a model without a price under a budget.
+    """
+    config, clock = config.as_run(), process.clock
+    plan = memory_limits.plan(config)
+    config = memory_limits.within(config, plan)
+    async with AsyncExitStack() as stack:
+        parts = await open_parts(config, process, plan, stack)
+        seen = await _restored(parts)
+        topics = _topic_keeper(config, parts)
+        made = build_scoring(config, parts, topics)
+        assembly = Assembly(config.assembly)
+        pipeline = _pipeline(config, parts, made, assembly)
+        for app in sorted(seen):
+            made.evaluation.prepare(app)
+        replay = await _replayed_results(config, parts, made.evaluation)
+        reports = HistoryReports(config.storage.path / files.HISTORY, config.slices, topics, clock)
+        trials, incidents = _trial_queue(config, parts), _incident_keeper(config, parts, reports)
+        gauges, queue = _review_queue(config, parts)
+        review = _review_parts(config, parts, queue)
+        if config.ui.enabled:
+            shown = _page_context(
+                config, parts, made, pipeline, trials=trials, incidents=incidents, reports=reports, review=review
+            )
+            mount(shown, config.ui)
+        running, runtime = parts.running, parts.running.runtime
+        runtime.events.info(Event.STARTED, "starting", version=__version__)
+        started(running)
+        canary, tracker = _canary(config, parts), await _open_incidents(config, incidents)
+        diagnosed = DiagnosedAlerts(partial(_diagnose, reports, tracker, config), runtime)
+        watched = partial(run_alerts, _engine(config, parts, tracker), config.notify, runtime, diagnosed=diagnosed)
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(partial(watched, every=alerts_every, show=running.show))
+            beside.start_soon(MemoryWatch(plan.limit, runtime).run)
+            beside.start_soon(calibration.watch, config.storage.path, parts.versions, runtime, gauges)
+            beside.start_soon(queue.run)
+            beside.start_soon(_learn, config, parts, made.learned, replay)
+            beside.start_soon(canary.run)
+            beside.start_soon(incidents.run)
+            beside.start_soon(DigestSender(config, runtime).run)
+            beside.start_soon(topics.run)
+            beside.start_soon(parts.followers.run)
+            beside.start_soon(made.backfill.run, backfill_context(config, parts, made, topics))
+            if made.severe is not None:
+                beside.start_soon(made.severe.run)
+            if trials is not None:
+                beside.start_soon(trials.run)
+            beside.start_soon(_report_up, parts.listening, partial(up, runtime))
+            await pipeline.run(ending.asked, parts.arrived)
+            await parts.followers.drain(runtime.stop.left("sinks"))
+            if not ending.reloads:
+                runtime.events.info(Event.STOPPING, "drained")
+            beside.cancel_scope.cancel()
+    if not ending.reloads:
+        runtime.events.info(Event.STOPPED, "stopped")
+
+
+async def _report_up(listening: anyio.Event, up: Callable[[], None]) -> None:
+    with anyio.move_on_after(_LISTENING):
+        await listening.wait()
+    up()
+
+
+async def _restored(parts: Parts) -> set[str]:
+    """Fill windows, baselines and generations from the history; the apps that it knows."""
+    running, now = parts.running, parts.running.runtime.clock.now()
+    seen = await warm_start.fill(running.windows, running.history, now, parts.versions, ruled=running.ruled)
+    await warm_start.recount(parts.checks.on_history, running.history, now, parts.unknown)
+    with contextlib.suppress(MonitorError):
+        known = await running.history.generations()
+        label = running.runtime.metrics.app
+        running.generations.restore(one._replace(app=label(one.app)) for one in known)
+    return set(seen)
+
+
+async def _replayed_results(
+    config: Config, parts: Parts, evaluation: LiveEvaluation
+) -> Callable[[], Coroutine[Any, Any, None]] | None:
+    """Replay past results to the samplers. From the history at once; else returns the task that goes on replaying."""
+    history = parts.running.history
+    memory = next((sink for sink in config.sinks if sink.memory == "fleet"), history)  # only one: else twice
+    on_result = partial(evaluation.on_past_result, delivered=memory is not history)
+    replay = partial(warm_start.replay_results, memory, on_result, parts.running.runtime)
+    if memory is history:
+        await replay()
+        return None
+    return replay
+
+
+async def _learn(
+    config: Config,
+    parts: Parts,
+    learned: LearnedOrder | None,
+    replay: Callable[[], Coroutine[Any, Any, None]] | None,
+) -> None:
+    """Learn from other replicas, if they tell, and from what people say, where something learns; until cancelled."""
+    async with anyio.create_task_group() as tasks:
+        if replay is not None:
+            tasks.start_soon(replay)
+        if learned is not None and learned.teacher:
+            version = parts.versions[learned.teacher]
+            tasks.start_soon(LabelLessons(learned, config.storage.path, version).run)
+
+
+def _pipeline(config: Config, parts: Parts, made: ScoringParts, assembly: Assembly) -> Pipeline:
+    runtime = parts.running.runtime
+    return Pipeline(
+        sources=config.sources,
+        conventions=registry.conventions(),
+        workers=build_workers(config, parts),
+        assembly=assembly,
+        evaluation=made.evaluation,
+        spool=parts.spool,
+        runtime=runtime,
+        rate=config.sampling.traces,
+        in_hand_limit=parts.memory.in_hand,
+        arrivals_at_most=parts.memory.cache("arrivals"),
+        traffic=TrafficRules(config.traffic, config.sampling.salt, runtime),
+        alerts=parts.checks,
+        recorder=parts.recorder,
+        private=parts.private,
+        processor=made.processor,
+        guard=parts.guard,
+        when_sent=parts.followers.when_sent,
+    )
+
+
+def _canary(config: Config, parts: Parts) -> Canary:
+    return Canary(
+        config.canary,
+        parts.running.evaluators,
+        judges=parts.judges,
+        cases=load_canary(config.canary.cases) if config.canary.interval is not None else {},
+        runtime=parts.running.runtime,
+        path=config.storage.path / "canary.json",
+        on_run=parts.checks.on_canary_run,
+    )
+
+
+def _topic_keeper(config: Config, parts: Parts) -> TopicKeeper:
+    storage, runtime = config.storage, parts.running.runtime
+    hashed = None if storage.texts == "all" else pseudonyms.at_hand(storage.path).word
+    return TopicKeeper(storage.path / files.HISTORY, runtime.kept, runtime.clock, hashed=hashed)
+
+
+def _incident_keeper(config: Config, parts: Parts, reports: HistoryReports) -> IncidentKeeper:
+    storage = config.storage
+    scales = {one.evaluator.name: one.evaluator.scale for one in config.configured_evaluators}
+    history = HistoryReader(storage.path / files.HISTORY)
+    return IncidentKeeper(
+        storage.path,
+        Investigation(history, scales, own_rules(config.alerts)),
+        parts.running.runtime,
+        diagnose=reports.diagnose,
+        retention=storage.incidents_retention,
+        texts_retention=storage.texts_retention,
+    )
+
+
+async def _open_incidents(config: Config, keeper: IncidentKeeper) -> IncidentTracker:
+    """Continue the incidents that were open when an earlier process stopped."""
+    page = config.ui.url if config.ui.enabled else ""
+    tracker = IncidentTracker(config.alerts, page=page, changed=keeper.changed)
+    tracker.restore(await keeper.load_open())
+    return tracker
+
+
+def _engine(config: Config, parts: Parts, incidents: IncidentTracker) -> AlertEngine:
+    carried = parts.running.runtime.carried
+    tracker = carried.take("alerts", AlertTracker) or AlertTracker()
+    tracker.on_reload(config.runbooks_url)
+    carried.leave("alerts", tracker)
+    return AlertEngine(
+        config.alerts,
+        parts.running.windows,
+        ruled=parts.running.ruled,
+        severe=parts.running.severe,
+        defects={one.evaluator.name: one.defect.predicate for one in config.configured_evaluators},
+        checks=parts.checks,
+        versions={USER_FEEDBACK: ScoreSource.FEEDBACK.value, **parts.versions},
+        changed=parts.running.generations.latest,
+        page=config.ui.url if config.ui.enabled else "",
+        incidents=incidents,
+        qualities=partial(qualities, parts.running.runtime.metrics, parts.versions),
+        tracker=tracker,
+    )
+
+
+async def _diagnose(
+    reports: HistoryReports, tracker: IncidentTracker, config: Config, state: AlertState
+) -> DiagnosisLine | None:
+    """Diagnose the rate of an alert, by the looks at its incident."""
+    incident = tracker.of(state)
+    if incident is None:
+        return None
+    name = incident.defect_rule
+    rule = next((one for one in own_rules(config.alerts).get(state.evaluator, ()) if one.name == name), None)
+    found = await reports.diagnose(alert_request(incident, rule))
+    text = alert_line(found)
+    return DiagnosisLine(text, looked=found.found.looked is not None) if text else None
+
+
+def _page_context(
+    config: Config,
+    parts: Parts,
+    scoring: ScoringParts,
+    pipeline: Pipeline,
+    *,
+    trials: TrialQueue | None,
+    incidents: IncidentKeeper,
+    reports: HistoryReports,
+    review: ReviewParts | None,
+) -> PageContext:
+    """Everything that the UI shows; without `trials` it offers none."""
+    running = parts.running
+    diagnostics = Diagnostics(config, running.runtime.clock, pipeline)
+    judged = [one for one in running.evaluators if one.evaluator.cost == "judge"]
+    return PageContext(
+        runtime=running.runtime,
+        windows=running.windows,
+        history=running.history,
+        alerts=lambda: running.alerts,
+        policies=config.alerts,
+        ruled=running.ruled,
+        configured=config.configured_evaluators,
+        idle=tuple(one.evaluator.name for one in config.configured_evaluators if not config.works(one)),
+        versions=parts.versions,
+        models={one.evaluator.name: parts.judges[one.judge].model for one in judged},
+        statuses=running.statuses.current,
+        changed=running.generations.latest,
+        sliced=scoring.slicing.recent,
+        slices=config.slices,
+        explain_trace=diagnostics.live_trace,
+        explain_evaluator=diagnostics.live_evaluator,
+        missed=scoring.backfill.missed,
+        retention=config.storage.retention,
+        keeps_texts=config.storage.texts == "all",
+        incidents=incidents,
+        trials=trials,
+        reports=reports,
+        learned=scoring.learned,
+        review=review,
+    )
+
+
+def _review_queue(config: Config, parts: Parts) -> tuple[calibration.CalibrationGauges, ReviewQueue]:
+    """Make the queue of reviews, and the gauges that show what labels say."""
+    storage = config.storage
+    gauges = calibration.CalibrationGauges(parts.running.runtime.metrics)
+    queue = ReviewQueue(
+        storage.path,
+        {one.evaluator.name: one.evaluator.scale for one in config.configured_evaluators},
+        parts.versions,
+        parts.running.runtime,
+        retention=storage.retention,
+        texts_retention=storage.texts_retention,
+        blind=config.review.blind,
+        slices=config.slices,
+        gauges=gauges,
+    )
+    return gauges, queue
+
+
+def _trial_queue(config: Config, parts: Parts) -> TrialQueue | None:
+    """Make the queue that runs trials; None if the UI offers none."""
+    per_hour = config.ui.max_trials_per_hour
+    if not (config.ui.enabled and per_hour):
+        return None
+    running = parts.running
+    return TrialQueue(per_hour, running.evaluators, config.all_judges, runtime=running.runtime)
+
+
+def _review_parts(config: Config, parts: Parts, queue: ReviewQueue) -> ReviewParts | None:
+    """Return what the pages of the review need; None where it is off. Raises `ConfigError` without reviewers."""
+    path, runtime = config.review.reviewers.token_file, parts.running.runtime
+    if not config.review.enabled or path is None:
+        return None
+    return ReviewParts(queue, Reviewers(path, runtime.clock, runtime.events), config.review.blind)

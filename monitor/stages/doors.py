@@ -1,0 +1,154 @@
+"""The listening servers of the process. They go on during a reload, while what stands behind them is exchanged.
+
+A request that comes meanwhile waits for the application of the new configuration, or is asked to try again later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Final, Generic, TypeVar
+
+import anyio
+
+App = TypeVar("App")
+
+_LONGEST_WAIT: Final = 8.0
+"""Seconds that a request waits at most: senders give up after ten."""
+_MOST_WAITING: Final = 128
+"""Requests of one server that may wait; each may hold 256 KiB of its body."""
+_GRACE: Final = 1.0
+"""Seconds that running requests may take to end."""
+
+
+class Door(Generic[App]):
+    """One server.
+
+    `app` responds to its requests, None while there is none; `running` are the tasks that do. Those in `cut` were
+    cancelled, since they took too long: their senders still get an answer.
+    """
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.app: App | None = None
+        self.address = ""
+        self.running: set[asyncio.Task[object]] = set()
+        self.cut: set[asyncio.Task[object]] = set()
+        self._opened = anyio.Event()
+        self._waiting = 0
+        self._server: asyncio.Task[None] | None = None
+
+    def open(self, app: App) -> None:
+        """Let `app` respond, to those that wait as well."""
+        self.app = app
+        self._opened.set()
+
+    async def wait(self) -> App | None:
+        """Return what responds after the reload; None if that takes too long, or too many wait already."""
+        if self._waiting >= _MOST_WAITING:
+            return None
+        self._waiting += 1
+        try:
+            with anyio.move_on_after(_LONGEST_WAIT):
+                await self._opened.wait()
+            return self.app
+        finally:
+            self._waiting -= 1
+
+    async def close(self) -> None:
+        """Let new requests wait, and end those that run: they get a second, then they are cut off."""
+        self.app, self._opened = None, anyio.Event()
+        if self.running:
+            await asyncio.wait(self.running, timeout=_GRACE)
+        if self.running:
+            self.cut = set(self.running)
+            for task in self.cut:
+                task.cancel()
+            await asyncio.wait(self.cut, timeout=_GRACE)
+            self.cut = set()
+
+    async def start(self, server: Callable[[Door[App], Callable[[str], None]], Awaitable[None]]) -> None:
+        """Run the server; returns when it listens. Raises what it raises before."""
+        listens = asyncio.get_running_loop().create_future()
+
+        def listening(address: str) -> None:
+            self.address = address
+            listens.set_result(None)
+
+        async def run() -> None:
+            await server(self, listening)
+
+        self._server = asyncio.create_task(run())
+        try:
+            await asyncio.wait((self._server, listens), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not listens.done():
+                await self.stop()
+        if not listens.done():
+            self._server.result()
+
+    async def stop(self) -> None:
+        """Stop the server, which gives running requests a moment."""
+        if self._server is not None:
+            self._server.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait((self._server,))
+
+    @property
+    def alive(self) -> bool:
+        """Whether the server runs."""
+        return self._server is not None and not self._server.done()
+
+    async def ended(self) -> None:
+        """Wait for the server, which ends by an error only, and raise that."""
+        assert self._server is not None  # noqa: S101 - it has been started
+        await asyncio.shield(self._server)
+
+
+class Doors:
+    """All servers of the process. While `keep` is set, they outlive what they serve, as at a reload."""
+
+    def __init__(self) -> None:
+        self.keep = False
+        self._doors: list[Door[object]] = []
+
+    async def serve(
+        self,
+        key: Hashable,
+        app: App,
+        server: Callable[[Door[App], Callable[[str], None]], Awaitable[None]],
+        listening: Callable[[str], None],
+    ) -> None:
+        """Let `app` respond on the server that has been kept under `key`, else on a new one, until cancelled.
+
+        `server` runs a new one; it reports its address to its second argument, and `listening` gets it. Raises what
+        `server` raises.
+        """
+        door = next((one for one in self._doors if one.key == key and one.app is None), None)
+        if door is None:
+            door = Door(key)
+            await door.start(server)  # type: ignore[arg-type] # a door of this app
+            self._doors.append(door)
+        door.open(app)
+        try:
+            listening(door.address)
+            await door.ended()
+        finally:
+            with anyio.CancelScope(shield=True):
+                if self.keep and door.alive:
+                    await door.close()
+                else:
+                    self._doors.remove(door)
+                    await door.stop()
+
+    def let_go(self) -> None:
+        """Let the request that runs in this task last longer than a reload, which need not wait for it."""
+        task = asyncio.current_task()
+        for door in self._doors:
+            door.running.discard(task)
+
+    async def close(self) -> None:
+        """Stop all servers that are left."""
+        for door in self._doors:
+            await door.stop()
+        self._doors.clear()
