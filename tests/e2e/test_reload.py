@@ -271,37 +271,40 @@ def test_a_configuration_that_fails_only_when_it_begins_is_followed_by_the_one_b
 
 def test_signals_at_the_wrong_time_and_reloads_at_once(tmp_path: Path) -> None:
     monitor = MonitorProcess(tmp_path, {**HTTP, "evaluators": [{"type": "overlap_groundedness"}], "alerts": []})
-    monitor.spawn()
-    assert monitor.process is not None
-    wait_until(lambda: b"monitor" in Path(f"/proc/{monitor.process.pid}/cmdline").read_bytes(), 10, "the process")
-    ignored = lambda: int(  # noqa: E731
-        Path(f"/proc/{monitor.process.pid}/status").read_text().partition("SigIgn:")[2].split()[0], 16
-    )
-    wait_until(lambda: ignored() & 1 or monitor.log.read_text(), 20, "that it does not end by SIGHUP")
-    for _ in range(5):  # while it starts
+    try:
+        monitor.spawn()
+        assert monitor.process is not None
+        wait_until(lambda: b"monitor" in Path(f"/proc/{monitor.process.pid}/cmdline").read_bytes(), 10, "the process")
+        ignored = lambda: int(  # noqa: E731
+            Path(f"/proc/{monitor.process.pid}/status").read_text().partition("SigIgn:")[2].split()[0], 16
+        )
+        wait_until(lambda: ignored() & 1 or monitor.log.read_text(), 20, "that it does not end by SIGHUP")
+        for _ in range(5):  # while it starts
+            hang_up(monitor)
+        wait_until(monitor.ready, 20, "readiness")
+        answers: list[str] = []
+        monitor.write(slices=["tenant"])
+        at_once = [threading.Thread(target=lambda: answers.append(monitor.ask_to_reload())) for _ in range(4)]
+        for one in at_once:
+            one.start()
+        for one in at_once:
+            one.join()
+        assert sorted(answers) == ["200 Changed: slices.\n", *["200 Nothing has changed.\n"] * 3]
+        monitor.write(slices=["tenant", "region"])
         hang_up(monitor)
-    wait_until(monitor.ready, 20, "readiness")
-    answers: list[str] = []
-    monitor.write(slices=["tenant"])
-    at_once = [threading.Thread(target=lambda: answers.append(monitor.reload())) for _ in range(4)]
-    for one in at_once:
-        one.start()
-    for one in at_once:
-        one.join()
-    assert sorted(answers) == ["200 Changed: slices.\n", *["200 Nothing has changed.\n"] * 3]
-    monitor.write(slices=["tenant", "region"])
-    hang_up(monitor)
-    assert monitor.terminate() == 0  # in the middle of it
-    assert not [line for line in monitor.log.read_text().splitlines() if "Traceback" in line]
-    monitor.start()
-    assert monitor.post(rows("a"), "/v1/cases", "application/json") == 200
-    monitor.process.send_signal(signal.SIGTERM)
-    hang_up(monitor)  # while it stops
-    assert monitor.terminate() == 0
-    with monitor:
-        monitor.wait_for_total(1, "ragmonitor_traces_received_total") if not ids(monitor) else None
-        wait_until(lambda: set(ids(monitor)) == {"a"}, 20, "the row")
+        assert monitor.terminate() == 0  # in the middle of it
+        assert not [line for line in monitor.log.read_text().splitlines() if "Traceback" in line]
+        monitor.start()
+        assert monitor.post(rows("a"), "/v1/cases", "application/json") == 200
+        monitor.process.send_signal(signal.SIGTERM)
+        hang_up(monitor)  # while it stops
         assert monitor.terminate() == 0
+        with monitor:
+            monitor.wait_for_total(1, "ragmonitor_traces_received_total") if not ids(monitor) else None
+            wait_until(lambda: set(ids(monitor)) == {"a"}, 20, "the row")
+            assert monitor.terminate() == 0
+    finally:
+        monitor.kill()
 
 
 def test_watch_takes_up_a_config_map_whose_link_is_exchanged(tmp_path: Path) -> None:

@@ -73,6 +73,10 @@ class MonitorProcess:
     def reload(self, **changes: Any) -> str:
         """Write its configuration file and have it reloaded over HTTP; the answer, `200 ...` or `500 ...`."""
         self.write(**changes)
+        return self.ask_to_reload()
+
+    def ask_to_reload(self) -> str:
+        """The answer to `POST /-/reload`."""
         request = urllib.request.Request(f"http://127.0.0.1:{self.metrics_port}/-/reload", b"", method="POST")
         try:
             with urllib.request.urlopen(request, timeout=60 * PATIENCE) as answer:
