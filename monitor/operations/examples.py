@@ -146,10 +146,15 @@ def _drawn(result_id: str) -> bytes:
 
 def _example(label: Label, case: Mapping[str, Any]) -> dict[str, JsonValue]:
     return {
-        "query": case["request"]["query"][:_LONGEST_RESPONSE],
-        "context": [one["content"] for one in case["retrieved_context"]][:_DOCUMENTS],
-        "response": case["response"],
+        "query": _writable(case["request"]["query"])[:_LONGEST_RESPONSE],
+        "context": [_writable(one["content"]) for one in case["retrieved_context"]][:_DOCUMENTS],
+        "response": _writable(case["response"]),
         "verdict": "defect" if label.verdict is LabelVerdict.DEFECT else "good",
         "level": label.level,
-        "reason": mask(label.comment)[0][:_REASON],
+        "reason": _writable(mask(label.comment)[0])[:_REASON],
     }
+
+
+def _writable(text: str) -> str:
+    """Return a text that a file can hold: half a surrogate pair, as a span may have it, becomes a question mark."""
+    return text.encode("utf-8", "replace").decode()
