@@ -1,6 +1,6 @@
 """What labels of people buy: how often limits hold, how wide they are, and whether the queue keeps its promise.
 
-    python -m benchmarks.review
+    python -m benchmarks.review [--only exact|simulated|disagrees] [--days N] [--years N]
 
 Each line is simulated: a judge of the given quality looks at 2,000 answers of a day, the queue of the product draws
 results for review, people label them without error, and the product's own functions estimate. `uniform` draws every
@@ -10,15 +10,18 @@ result with the same chance, as an audit does.
 from __future__ import annotations
 
 import argparse
-import itertools
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from statistics import fmean
 
 from benchmarks.intervals import exact as binomial
+from monitor.alerts.self_alerts.judge_disagrees import LEVEL
+from monitor.jobs.review.effects import by_result, chance_of_lately
+from monitor.model.label import Label, LabelDraw, LabelVerdict
 from monitor.statistics.correction import LabelledResult
 from monitor.statistics.rates import Estimate, Sums
 from monitor.statistics.review import (
@@ -53,10 +56,12 @@ JUDGES = (Judge(0.7, 0.9), Judge(0.7, 0.99), Judge(0.95, 0.9), Judge(0.95, 0.99)
 RATES = (0.05, 0.1)
 
 
-def day(rng: random.Random, rate: float, judge: Judge) -> tuple[list[JudgedResult], dict[str, bool]]:
+def day(
+    rng: random.Random, rate: float, judge: Judge, answers: int = ANSWERS
+) -> tuple[list[JudgedResult], dict[str, bool]]:
     """Judged answers, and which of them are defects. A wrong verdict is more often one next to the threshold."""
     results, truths = [], {}
-    for _ in range(ANSWERS):
+    for _ in range(answers):
         truth = rng.random() < rate
         right = rng.random() < (judge.sensitivity if truth else judge.specificity)
         verdict = truth == right
@@ -214,12 +219,108 @@ def simulated_table(days: int) -> Iterator[str]:
                 yield f"| {' | '.join((*first, held[0], *widths, *held[1:], *kept))} |"
 
 
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Labels a day of one judge; after how many of them `RagJudgeDisagrees` is looked at."""
+
+    rate: float
+    judge: Judge
+    per_day: int
+    every: int
+
+
+WATCHES = (
+    Watch(0.05, Judge(0.7, 0.99), 3, 1),
+    Watch(0.05, Judge(0.95, 0.9), 3, 1),
+    Watch(0.1, Judge(0.7, 0.9), 3, 1),
+    Watch(0.1, Judge(0.95, 0.99), 10, 5),
+)
+YEAR, LIVED, WORSE = 365, 60, 0.5
+"""Days; days of labels before the judge becomes worse; then it finds so much less of the defects, as a share."""
+
+
+def looks(watch: Watch, days: int, seed: str, *, worse_from: float = math.inf) -> Iterator[tuple[float, bool]]:
+    """When the alert is looked at, in days, and whether it fires. Labels are those that the queue draws."""
+    rng, found = random.Random(seed), list[Label]()
+    after = Judge(watch.judge.sensitivity * WORSE, watch.judge.specificity)
+    for number in range(days):
+        results, truths = day(rng, watch.rate, after if number >= worse_from else watch.judge, watch.per_day * 40)
+        by_key = {one.key: one for one in results}
+        for place, drawn in enumerate(islice(draws(results, {}, {}, 0), watch.per_day)):
+            at = (number + (place + 1) / watch.per_day) * 86_400.0
+            found.append(_label(by_key[drawn.key], truth=truths[drawn.key], probability=drawn.probability, at=at))
+            if len(found) % watch.every == 0:
+                yield at / 86_400, chance_of_lately(by_result(found), at) < LEVEL
+
+
+def _label(one: JudgedResult, *, truth: bool, probability: float, at: float) -> Label:
+    return Label(
+        result_id=one.key,
+        request_id=one.key,
+        app="shop",
+        evaluator="judge",
+        version="1",
+        reviewer="ana",
+        verdict=LabelVerdict.DEFECT if truth else LabelVerdict.GOOD,
+        judged_defect=one.defect,
+        at=at,
+        draw=LabelDraw.STRATIFIED,
+        probability=probability,
+        answered_at=at,
+    )
+
+
+def watched(watch: Watch, years: int) -> tuple[int, list[float]]:
+    """How often the alert begins to fire in so many years of a judge that stays as it is, and how soon for a worse one.
+
+    Days; infinity: not within two months.
+    """
+    alarms, delays = 0, []
+    for n in range(years):
+        before = False
+        for _, fires in looks(watch, YEAR, f"same {watch} {n}"):
+            alarms += fires and not before
+            before = fires
+    for n in range(years):
+        noticed = (at - LIVED for at, fires in looks(watch, 2 * LIVED, f"worse {watch} {n}", worse_from=LIVED) if fires)
+        delays.append(next((one for one in noticed if one >= 0), math.inf))
+    return alarms, delays
+
+
+def disagrees_table(years: int) -> Iterator[str]:
+    """False alarms of `RagJudgeDisagrees`, and how soon it notices that a judge finds half as many defects."""
+    heads = (
+        "defects",
+        "judge",
+        "labels a day",
+        f"false alarms in {years} years",
+        "half as good: noticed within a month",
+    )
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{' ---: |' * len(heads)}"
+    for watch in WATCHES:
+        alarms, delays = watched(watch, years)
+        quality = f"{watch.judge.sensitivity:g} / {watch.judge.specificity:g}"
+        soon = fmean(one <= 30 for one in delays)
+        yield f"| {watch.rate:.0%} | {quality} | {watch.per_day} | {alarms} | {soon:.0%} |"
+
+
 def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--days", type=int, default=200, help="simulated days of each line")
-    for line in itertools.chain(exact_table(), [""], simulated_table(parser.parse_args().days)):
-        print(line, flush=True)
+    parser.add_argument("--years", type=int, default=20, help="simulated years of RagJudgeDisagrees in each line")
+    parser.add_argument("--only", choices=("exact", "simulated", "disagrees"))
+    options = parser.parse_args()
+    tables = {
+        "exact": exact_table,
+        "simulated": partial(simulated_table, options.days),
+        "disagrees": partial(disagrees_table, options.years),
+    }
+    for name, table in tables.items():
+        for line in table() if options.only in (None, name) else ():
+            print(line, flush=True)
+        print(flush=True)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from monitor.alerts.self_alert import Condition, PrometheusRule, SelfAlert
 from monitor.alerts.state import AlertStatus, ConditionResult, Subject
 
 NAME: Final = "RagJudgeDisagrees"
-_LEVEL: Final = 0.005
+LEVEL: Final = 0.005
+"""The chance of the labels, if the judge is as good as it was, below which the alert fires."""
 _CHANCE: Final = "ragmonitor_judge_as_good_probability"
 
 
@@ -27,7 +28,7 @@ class _JudgeDisagrees(Condition):
         for labels, chance in self.observed.judges_as_good():
             evaluator = labels["evaluator"]
             subject = Subject(NAME, Severity.WARNING, evaluator=evaluator, version=labels["version"])
-            if chance < _LEVEL:
+            if chance < LEVEL:
                 yield subject, ConditionResult(AlertStatus.FIRING, f"The judge of {evaluator} {_WORSE}")
             else:
                 yield subject, ConditionResult(AlertStatus.OK, f"The judge of {evaluator} is not surely worse.")
@@ -61,7 +62,7 @@ ALERT = SelfAlert(
     condition=_JudgeDisagrees,
     rules=(
         PrometheusRule(
-            f"min by (evaluator, version) ({_CHANCE}) < {_LEVEL:g}",
+            f"min by (evaluator, version) ({_CHANCE}) < {LEVEL:g}",
             f"The judge of {{{{ $labels.evaluator }}}} {_WORSE}",
         ),
     ),
