@@ -145,9 +145,10 @@ def _drawn(result_id: str) -> bytes:
 
 
 def _example(label: Label, case: Mapping[str, Any]) -> dict[str, JsonValue]:
+    context: list[JsonValue] = [_writable(one["content"]) for one in case["retrieved_context"][:_DOCUMENTS]]
     return {
         "query": _writable(case["request"]["query"])[:_LONGEST_RESPONSE],
-        "context": [_writable(one["content"]) for one in case["retrieved_context"]][:_DOCUMENTS],
+        "context": context,
         "response": _writable(case["response"]),
         "verdict": "defect" if label.verdict is LabelVerdict.DEFECT else "good",
         "level": label.level,
