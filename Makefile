@@ -5,12 +5,13 @@ BIN := .venv/bin
 # What every process of the tests would compile again costs a quarter of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all test-pythons test-lowest check audit sbom release site pictures mutants faults lock bench kafka dashboards clean
+.PHONY: help demo test test-all containers test-pythons test-lowest check audit sbom release site pictures mutants faults lock bench kafka dashboards clean
 
 help:
 	@echo "make demo        start the monitor on recorded traffic and watch it raise an alert"
 	@echo "make test        run the tests that need nothing but Python: a few minutes on two cores"
 	@echo "make test-all    run all tests, with Kafka, Prometheus, a browser and others; installs what is missing"
+	@echo "make containers  build the image, run it and the Compose stack as containers; installs podman and buildah"
 	@echo "make test-pythons  make test on Python 3.11, 3.12 and 3.13, as far as they are here"
 	@echo "make test-lowest   make test with the lowest dependencies that pyproject.toml allows"
 	@echo "make check       format, lint, types, import order"
@@ -34,6 +35,9 @@ test: .venv/.ready-tests
 
 test-all: .venv/.ready-tests
 	@tests/all.sh
+
+containers: .venv/.ready-tests
+	@tests/containers.sh
 
 test-pythons: .venv/.ready-tests
 	@tests/pythons.sh 3.11 3.12 3.13

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The whole suite, with what it needs installed first as far as that is possible here: `make test-all`.
 # A test without its server is skipped and says what to install; with CI=true it fails.
+# Left out is only tests/containers, which has a command of its own: `make containers`.
 # Arguments go to pytest. LANES says how many files run at once: most wait for real servers half of their time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -48,4 +49,4 @@ nice -n 5 .venv/bin/python -m tests.support.fetch >/dev/null 2>&1 &  # a test th
 
 lanes=$((2 * $(nproc)))
 exec .venv/bin/pytest --numprocesses "${LANES:-$((lanes > 8 ? 8 : lanes))}" --dist loadfile --no-loadscope-reorder \
-  --durations 20 "$@" tests
+  --durations 20 --ignore=tests/containers "$@" tests

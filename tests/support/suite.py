@@ -25,6 +25,7 @@ SERVERS: Final = {
     "tests/support/kubernetes.py": "the schemas of Kubernetes: Go",
     "tests/support/deploy.py": "systemd, Docker Compose, hadolint: Go",
     "tests/support/image.py": "root, to build the image",
+    "tests/support/containers.py": "podman and buildah: `make containers`",
     "tests/backends/servers.py": "MLflow and Phoenix",
 }
 """Helpers that bring a real program, with its name and what it is made with."""

@@ -97,13 +97,17 @@ def test_ci_runs_everything_and_the_readme_and_the_docs_name_the_same_commands()
     targets = dict(re.findall(r"^([a-z-]+):.*\n\t(.+)$", makefile, re.MULTILINE))
     assert "pytest --quick" in targets["test"]
     assert targets["test-all"] == "@tests/all.sh"
-    assert (ROOT / "tests" / "all.sh").read_text().rstrip().endswith('"$@" tests')
+    everything = (ROOT / "tests" / "all.sh").read_text().rstrip()
+    assert everything.endswith('"$@" tests')
+    assert re.findall(r"--ignore=(\S+)", everything) == ["tests/containers"]
+    assert targets["containers"] == "@tests/containers.sh"
     assert re.findall(r"^make (?!\.)(\S+)", ci, re.MULTILINE) == ["check", "test-all"]
     contributing = (ROOT / "docs" / "contributing.md").read_text()
     for text in ((ROOT / "README.md").read_text(), contributing):
         assert set(re.findall(r"^\$ make ([\w-]+)", text, re.MULTILINE)) <= set(targets)
         assert "$ make test " in text
     assert "$ make test-all" in contributing
+    assert "$ make containers" in contributing
 
 
 def test_processes_of_one_run_take_ports_from_ranges_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
