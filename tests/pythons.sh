@@ -21,7 +21,8 @@ interpreter() {
 failed=0
 for version in "${versions[@]}"; do
   environment=.venv-$version
-  install=(.venv/bin/uv pip install --quiet --python "$environment/bin/python")
+  # Compiled at once: a test with no room on its disk would leave half a file for all later ones.
+  install=(.venv/bin/uv pip install --quiet --compile-bytecode --python "$environment/bin/python")
   if [[ $version == lowest ]]; then
     python=.venv/bin/python
   elif ! python=$(interpreter "$version"); then
