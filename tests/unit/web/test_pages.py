@@ -253,8 +253,10 @@ async def test_every_parameter_of_the_description_is_taken(tmp_path):
                 elif parameter["name"] == "defect_rule":
                     needed, value = "evaluator=groundedness&", "mostly_ungrounded or lower"
                 taken = (200,)
-                if path == "/review/next":
-                    pair = {"app": "shop", "evaluator": "groundedness", "by": "newest"}
+                if path in ("/review/next", "/review/judge"):
+                    pair = {"app": "shop", "evaluator": "groundedness"}
+                    if path == "/review/next":
+                        pair["by"] = "newest"
                     needed = "".join(f"{name}={one}&" for name, one in pair.items() if name != parameter["name"])
                     value = pair.get(parameter["name"], value)
                     taken = (200, 404)  # perhaps there is nothing to label
