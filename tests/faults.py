@@ -108,7 +108,7 @@ def pressed(asked: Asked) -> str:
     }
     with tempfile.TemporaryDirectory() as folder, ControlGroup(_MEMORY) as group:
         monitor = MonitorProcess(Path(folder), config)
-        monitor.around = group.around_or_rlimit
+        monitor.around = group.around
         over = threading.Event()
         senders = [threading.Thread(target=_press, args=(monitor, who, over, answers)) for who in range(8)]
         with monitor:
@@ -126,7 +126,7 @@ def pressed(asked: Asked) -> str:
             killed = group.killed()
             monitor.terminate(30)
     assert set(answers) <= {200, 503}, answers
-    by = "in a control group" if group.made else "with an rlimit (this machine allows no control group)"
+    by = "in a control group" if group.made else "by its own limit alone (this machine allows no control group)"
     said = ", ".join(f"{status}: {number}" for status, number in sorted(answers.items()))
     return (
         f"{asked.pressed} s of more than it takes under {_MEMORY // _MIB} MiB {by}: at most {most // _MIB} MiB "

@@ -1,4 +1,4 @@
-"""A memory limit of the system around a process: a control group where the machine allows one, else an rlimit."""
+"""A memory limit of the system around a process: a control group, where the machine allows one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ class ControlGroup:
     """A memory control group of our own, version 1 or 2; `made` is False where the machine allows none."""
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
         self.made = False
         self._path = Path()
         for parent, name in ((self._own(1), "memory.limit_in_bytes"), (self._own(2), "memory.max")):
@@ -44,12 +43,6 @@ class ControlGroup:
         if not self.made:
             return command
         return ["sh", "-c", f'echo $$ > {self._path}/cgroup.procs && exec "$@"', "sh", *command]
-
-    def around_or_rlimit(self, command: list[str]) -> list[str]:
-        """As `around`; without a group each process may have so many bytes of its own (RLIMIT_DATA)."""
-        if self.made:
-            return self.around(command)
-        return ["sh", "-c", f'ulimit -d {self.limit // 1024} && exec "$@"', "sh", *command]
 
     def killed(self) -> int:
         """How many processes the system has ended because the group was full."""
