@@ -24,7 +24,7 @@ DATASOURCE: Final = "ragmonitor-prometheus"
 
 _EXPRESSIONS: Final = "__expr__"  # the uid of Grafana's own expressions
 _LOOK_BACK: Final = {"from": 600, "to": 0}  # an instant query uses its end only
-_LOOKUP: Final = re.compile(r"\{\{ with (?:(?!\}\}).)*\| query \}\}.*?\{\{ end \}\}")
+_END: Final = "{{ end }}"
 _SENTENCES: Final = re.compile(r"(?<=\.) +")
 
 
@@ -112,9 +112,20 @@ def _texts(annotations: Mapping[str, str]) -> dict[str, str]:
     """Return the annotations without the sentences that look up other series, which Grafana's templates cannot."""
     found = {}
     for name, text in annotations.items():
-        sentences = _SENTENCES.split(_LOOKUP.sub("\0", text))
+        sentences = _SENTENCES.split(_lookups_marked(text))
         known = " ".join(one for one in sentences if "\0" not in one)
         found[name] = known.replace("$value ", "$values.A.Value ")
     if not found["description"]:
         found["description"] = found["summary"]
     return found
+
+
+def _lookups_marked(text: str) -> str:
+    """Return a template with NUL in place of each block that queries Prometheus."""
+    *blocks, last = text.split(_END)
+    found = []
+    for block in blocks:
+        before, _, opened = block.partition("{{ with ")
+        queries = opened.partition("}}")[0].endswith("| query ")
+        found.append(f"{before}\0" if queries else f"{block}{_END}")
+    return "".join((*found, last))
