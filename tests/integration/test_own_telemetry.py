@@ -180,20 +180,19 @@ def test_a_monitor_that_sends_to_itself_judges_none_of_it_and_does_not_feed_itse
 
 
 def test_an_endpoint_where_nobody_listens_is_said_once_and_stops_nothing(tmp_path: Path) -> None:
-    config = {**LOCAL, **telemetry(f"http://127.0.0.1:{free_port()}", timeout="300ms")}
+    port = free_port()
+    config = {**LOCAL, **telemetry(f"http://127.0.0.1:{port}", timeout="300ms")}
     with MonitorProcess(tmp_path, config) as monitor:
         ask(monitor)
         wait_until(lambda: monitor.total("ragmonitor_events_total", event="telemetry_failed"), 20, "the message")
-        for number in (2, 3):  # each makes spans of the monitor's own, of which one attempt more loses some
-            dropped = monitor.total("ragmonitor_telemetry_items_total", outcome="dropped")
-            ask_again = RagService.over_http(monitor.http)
-            ask_again.ask(QUESTION, BAD)
-            ask_again.close()
-            monitor.wait_for_total(number, "ragmonitor_evaluations_total")
-            wait_until(
-                lambda dropped=dropped: monitor.total("ragmonitor_telemetry_items_total", outcome="dropped") > dropped,
-                30, "another attempt",
-            )  # fmt: skip
+        ask_again = RagService.over_http(monitor.http)
+        ask_again.ask(QUESTION, BAD)
+        ask_again.close()
+        monitor.wait_for_total(2, "ragmonitor_evaluations_total")
+        with socket.create_server(("127.0.0.1", port)) as server:
+            server.settimeout(120)
+            for _ in range(3):  # it goes on trying; each connection ends at once
+                server.accept()[0].close()
         assert monitor.total("ragmonitor_events_total", event="telemetry_failed") == 1
         assert monitor.terminate(5) == 0
     lines = [json.loads(line) for line in monitor.log.read_text().splitlines()]  # and nothing of the SDK's own
