@@ -18,6 +18,7 @@ interpreter() {
   "python$1" -c "$ask" 2>/dev/null || PYENV_VERSION=$(pyenv latest "$1" 2>/dev/null) "python$1" -c "$ask" 2>/dev/null
 }
 
+lanes=$((2 * $(nproc)))  # some tests wait half of their time
 failed=0
 for version in "${versions[@]}"; do
   environment=.venv-$version
@@ -37,7 +38,7 @@ for version in "${versions[@]}"; do
     "${install[@]}" --no-deps --no-build-isolation --editable .
   fi
   echo "== $("$environment/bin/python" --version), $environment"
-  "$environment/bin/pytest" --quick --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder \
+  "$environment/bin/pytest" --quick --numprocesses "$((lanes > 8 ? 8 : lanes))" --dist loadfile --no-loadscope-reorder \
     "${@:-tests}" || failed=1
 done
 exit "$failed"
