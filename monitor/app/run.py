@@ -59,7 +59,7 @@ async def run(
             up = reloads.rises(ending)
             try:
                 await live(current, process, ending, started=started, up=up, alerts_every=alerts_every)
-            except Exception as error:  # noqa: BLE001 - whatever is wrong, the configuration before it worked
+            except Exception as error:  # noqa: BLE001 - any error: the configuration before it worked
                 failed = True
                 current = reloads.after_error(error, stopping=stop.is_set())
             else:

@@ -22,7 +22,7 @@ def open_read_only(path: Path, *, untouched: bool = False) -> sqlite3.Connection
 
     `untouched`: make no file beside it where none is. SQLite otherwise leaves an empty log and its index there.
     """
-    closed = untouched and not path.with_name(f"{path.name}-wal").exists()  # nobody has it open, and all is folded in
+    closed = untouched and not path.with_name(f"{path.name}-wal").exists()  # not in use, and all is folded in
     options = "mode=ro&immutable=1" if closed else "mode=ro"
     db = sqlite3.connect(f"file:{quote(os.fspath(path))}?{options}", uri=True, timeout=5, check_same_thread=False)
     db.text_factory = readable

@@ -150,7 +150,7 @@ class CaseOrders:
         self._shown[result_id] = reviewer, now + _SHOWN_FOR
 
     def close(self, result_id: str) -> None:
-        """Note that nobody has a case open any more."""
+        """Note that no reviewer has a case open any more."""
         self._shown.pop(result_id, None)
 
     def choices(self, place: QueuePlace) -> OrderChoices:

@@ -77,7 +77,7 @@ def frameworks(environment: Path) -> list[FrameworkFound]:
             name = re.sub(r"[-_.]+", "-", str(one.metadata["Name"])).lower()
             if name in _KNOWN:
                 versions.setdefault(name, _word(one.version))
-        except Exception:  # noqa: BLE001, S112 - whatever someone's environment holds
+        except Exception:  # noqa: BLE001, S112 - an environment may hold anything
             continue
     found: dict[str, FrameworkFound] = {}
     for name, known in _KNOWN.items():

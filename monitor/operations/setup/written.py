@@ -79,7 +79,7 @@ def _entry(one: ProposedEntry) -> Iterator[str]:
 
 
 def _comment(text: str, indent: int = 0) -> list[str]:
-    """Return a text as lines of comments, whatever it holds."""
+    """Return a text as lines of comments, which cannot end them."""
     plain = " ".join("".join(one if one.isprintable() else " " for one in text).split())
     return textwrap.wrap(plain, _WIDTH, initial_indent=" " * indent + "# ", subsequent_indent=" " * indent + "# ")
 

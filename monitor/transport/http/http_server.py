@@ -75,7 +75,8 @@ class _HttpFront:
         except asyncio.CancelledError:
             if task not in door.cut:
                 raise
-            await _busy(send)
+            with contextlib.suppress(RuntimeError):  # the response has begun; uvicorn closes the connection then
+                await _busy(send)
         finally:
             door.running.discard(task)
 
