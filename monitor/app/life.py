@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import anyio
 
@@ -57,9 +57,6 @@ from monitor.web.context import PageContext, ReviewParts
 from monitor.web.mount import mount
 from monitor.web.rates import qualities
 
-_LISTENING: Final = 5.0
-"""Seconds after which a life is up, even if a source does not listen yet, such as one that cannot reach its broker."""
-
 
 async def live(
     config: Config,
@@ -67,14 +64,14 @@ async def live(
     ending: Ending,
     *,
     started: Callable[[Running], None],
-    up: Callable[[Runtime], None],
+    up: Callable[[Runtime, anyio.Event], Coroutine[Any, Any, None]],
     alerts_every: float,
 ) -> None:
     """Run the monitor until `ending`, then drain.
 
-    `started` is called before the receivers listen, `up` when they do. `alerts_every`: seconds between two looks at the
-    alerts. Raises `ConfigError` (perhaps within an exception group) when it can never work: a port in use, a folder
-    that cannot be written, a model without a price under a budget.
+    `started` is called before the receivers listen, `up` runs beside them and gets the event that all listen.
+    `alerts_every`: seconds between two looks at the alerts. Raises `ConfigError` (perhaps within an exception group)
+    when it can never work: a port in use, a folder that cannot be written, a model without a price under a budget.
     """
     config, clock = config.as_run(), process.clock
     plan = memory_limits.plan(config)
@@ -120,7 +117,7 @@ async def live(
                 beside.start_soon(made.severe.run)
             if trials is not None:
                 beside.start_soon(trials.run)
-            beside.start_soon(_report_up, parts.listening, partial(up, runtime))
+            beside.start_soon(up, runtime, parts.listening)
             await pipeline.run(ending.asked, parts.arrived)
             await parts.followers.drain(runtime.stop.left("sinks"))
             if not ending.reloads:
@@ -128,12 +125,6 @@ async def live(
             beside.cancel_scope.cancel()
     if not ending.reloads:
         runtime.events.info(Event.STOPPED, "stopped")
-
-
-async def _report_up(listening: anyio.Event, up: Callable[[], None]) -> None:
-    with anyio.move_on_after(_LISTENING):
-        await listening.wait()
-    up()
 
 
 async def _restored(parts: Parts) -> set[str]:

@@ -1,16 +1,16 @@
 """Decides when another configuration is taken up, and whether it can be: on SIGHUP, on request, when the file changes.
 
 A reload reads and checks the whole file while the monitor goes on as it was. Then the present life ends and the next
-begins; if that cannot begin, the configuration before it is started again.
+begins; if that fails before it listens, the configuration before it is started again.
 """
 
 from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -31,6 +31,8 @@ from monitor.telemetry.events import Event
 from monitor.telemetry.metrics import Metrics
 
 _LOOK_EVERY: Final = 1.0  # seconds: reading a small file costs a tenth of a millisecond
+_LISTENING: Final = 5.0
+"""Seconds after which a life is up, even if a source does not listen yet, such as one that cannot reach its broker."""
 _log = logging.getLogger(__name__)
 
 
@@ -63,6 +65,7 @@ class Reloader(Reloads):
         self._path = path
         self._loaded = loaded
         self._before: Loaded | None = None
+        """What begins again if the next configuration fails; None once that listens."""
         self._turn = anyio.Lock()
         self._up = anyio.Event()
         self._next_life = anyio.Event()
@@ -108,6 +111,9 @@ class Reloader(Reloads):
                 after, changed = await anyio.to_thread.run_sync(self._read, self._path)
             except ConfigError as error:
                 return self._failed(by, str(error))
+            except Exception as error:  # noqa: BLE001 - any error: the file is as unknown as the plug-ins that it names
+                _log.exception("the configuration cannot be read")
+                return self._failed(by, f"{self._path}: cannot be read: {type(error).__name__}; see the log")
             return self._unchanged(by) if not changed else await self._exchanged(_Reload(by, changed), after)
 
     async def _exchanged(self, begun: _Reload, after: Loaded) -> ReloadReport:
@@ -121,21 +127,29 @@ class Reloader(Reloads):
             return ReloadReport(self._now(), begun.by, ok=False, text="The monitor is stopping.")
         return self.last
 
-    def rises(self, ending: Ending) -> Callable[[Runtime], None]:
-        """Begin a life; returns what it calls when it is up."""
+    def rises(self, ending: Ending) -> Callable[[Runtime, anyio.Event], Coroutine[Any, Any, None]]:
+        """Begin a life; returns what runs in it, and is told when all sources listen."""
 
-        def up(runtime: Runtime) -> None:
-            self._life = runtime, ending
-            done, self._under_way = self._under_way, None
-            if self._error:
-                by = done.by if done is not None else "the new configuration"
-                self._failed(by, self._error)
-                self._error = ""
-            elif done is not None:
-                self._succeeded(done)
-            self._up.set()
+        async def watch(runtime: Runtime, listening: anyio.Event) -> None:
+            with anyio.move_on_after(_LISTENING):
+                await listening.wait()
+            self._is_up(runtime, ending)
+            await listening.wait()
+            if not ending.asked.is_set():
+                self._before = None
 
-        return up
+        return watch
+
+    def _is_up(self, runtime: Runtime, ending: Ending) -> None:
+        self._life = runtime, ending
+        done, self._under_way = self._under_way, None
+        if self._error:
+            by = done.by if done is not None else "the new configuration"
+            self._failed(by, self._error)
+            self._error = ""
+        elif done is not None:
+            self._succeeded(done)
+        self._up.set()
 
     def after_end(self, *, stopping: bool) -> Config | None:
         """Return the configuration that the next life begins with; None: the process ends."""
@@ -144,7 +158,7 @@ class Reloader(Reloads):
         return self._begin(self._loaded)
 
     def after_error(self, error: Exception, *, stopping: bool) -> Config:
-        """Return the configuration before the one that cannot work. Raises `error` where there is none."""
+        """Return the configuration before the one that cannot work. Raises `error` where there is none any more."""
         reason = first_error(error) or error
         if stopping or self._before is None or (self._under_way is None and not isinstance(reason, ConfigError)):
             raise error
@@ -179,7 +193,7 @@ class Reloader(Reloads):
 
     def _read(self, path: Path) -> tuple[Loaded, list[str]]:
         """Read and check the file, and return it with what has changed. Blocks. Raises `ConfigError`."""
-        after = Loaded.read(path)
+        after = Loaded.read(path, pipe=False)
         changed = changes(self._loaded, after)
         if changed:
             fixed = needing_restart(self._loaded.config, after.config)

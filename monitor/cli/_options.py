@@ -91,7 +91,8 @@ def complete_evaluators(ctx: typer.Context, incomplete: str) -> list[str]:
     from monitor.operations.describe import evaluator_names  # noqa: PLC0415 - only for a shell that asks
 
     done, comma, begun = incomplete.rpartition(",")
-    found = evaluator_names(ctx.params.get("config"))
+    config = ctx.params.get("config")  # as typed, or converted: typer's releases differ
+    found = evaluator_names(Path(config) if config else None)
     return [f"{done}{comma}{name}" for name in found if name.startswith(begun)]
 
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from monitor.config.file import as_written, parse_text, read_text
 from monitor.config.model import Config
 from monitor.config.secrets import VARIABLE
+from monitor.errors.reading import read_file
 
 _MOST_NAMED: Final = 20
 _LISTENING: Final = ("sources", "sinks")
@@ -31,11 +32,11 @@ class Loaded(NamedTuple):
     fingerprint: str = ""
 
     @classmethod
-    def read(cls, path: Path | None) -> Loaded:
-        """Read the file at `path`; None: all defaults. Raises `ConfigError`."""
+    def read(cls, path: Path | None, *, pipe: bool = True) -> Loaded:
+        """Read the file at `path`, or a `pipe` if that is allowed; None: all defaults. Raises `ConfigError`."""
         if path is None:
             return cls.of(Config())
-        text = read_text(path)
+        text = read_text(path, pipe=pipe)
         config, data = parse_text(text, str(path), path.parent), as_written(text)
         files = {place: _digest(file) for place, file in _named(config, data, path.parent)}
         return cls(config, data, files, " ".join([hashlib.sha256(text.encode()).hexdigest(), *files.values()]))
@@ -117,6 +118,6 @@ def _named(config: Config, data: Mapping[str, Any], folder: Path) -> Iterator[tu
 
 def _digest(file: Path) -> str:
     try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
+        return hashlib.sha256(read_file(file)).hexdigest()
     except OSError as error:
         return type(error).__name__

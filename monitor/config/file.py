@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 from pydantic import ValidationError
@@ -15,11 +15,14 @@ from monitor.config.model import Config
 from monitor.config.secrets import VARIABLE, hide, literal_secrets, without_secrets
 from monitor.errors import ConfigError
 from monitor.errors.explanation import SECRETS, explain, kind_of
+from monitor.errors.reading import read_file
+from monitor.errors.strict_yaml import KeyTwiceError, load_yaml
 
-_LONGEST_LINE = 100  # characters of a line that are shown
+_MOST_BYTES: Final = 1024**2  # as much as a ConfigMap of Kubernetes holds
+_MOST_LINES: Final = 25  # of an explanation
+_LONGEST_LINE: Final = 1_000  # characters of one of them
+_LONGEST_QUOTE = 100  # characters of a line of the file that are shown
 _SECRET_IN_LINE = re.compile(rf"\b(?:{'|'.join(sorted(SECRETS, key=len, reverse=True))})[\"']?\s*:")
-_MOST_VALUES = 100_000
-_DEEPEST = 50
 
 
 def load(path: Path | None) -> Config:
@@ -29,17 +32,19 @@ def load(path: Path | None) -> Config:
     return parse_text(read_text(path), str(path), path.parent)
 
 
-def read_text(path: Path) -> str:
-    """Return the text of the configuration file. Raises `ConfigError`."""
+def read_text(path: Path, *, pipe: bool = True) -> str:
+    """Return the text of the configuration file, or of a `pipe` if that is allowed. Raises `ConfigError`."""
     try:
-        return path.read_bytes().decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
+        return read_file(path, at_most=_MOST_BYTES, pipe=pipe).decode()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: cannot be read: it is not UTF-8 text (byte {error.start + 1})") from None
 
 
 def as_written(text: str) -> Mapping[str, Any]:
     """Return what stands in the text of a valid file, with its variables."""
-    data: Mapping[str, Any] = _loaded(text) or {}
+    data: Mapping[str, Any] = load_yaml(text) or {}
     return data
 
 
@@ -49,13 +54,11 @@ def parse_text(text: str, place: str = "configuration", folder: Path | None = No
     Raises `ConfigError`; its lines begin with `place`.
     """
     try:
-        data = _loaded(text)
-    except _TooMuchError as error:
+        data = load_yaml(text)
+    except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{place}: {_in_yaml(error, text)}") from None
-    except RecursionError:
-        raise ConfigError(f"{place}: not valid YAML: it is nested too deeply") from None
     if data is None:
         data = {}
     if not isinstance(data, dict):
@@ -63,7 +66,8 @@ def parse_text(text: str, place: str = "configuration", folder: Path | None = No
     try:
         return parse(_with_rubrics_from(folder, data) if folder is not None else data)
     except ConfigError as error:
-        raise ConfigError("\n".join(f"{place}: {line}" for line in str(error).splitlines())) from None
+        lines = (f"{place}: {line:.{_LONGEST_LINE}}" for line in str(error).splitlines()[:_MOST_LINES])
+        raise ConfigError("\n".join(lines)) from None
 
 
 def parse(data: Mapping[str, Any]) -> Config:
@@ -82,39 +86,9 @@ def readable_secrets(path: Path | None) -> list[str]:
     if path is None:
         return []
     try:
-        return list(literal_secrets(path, _loaded(path.read_text(encoding="utf-8"))))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError, _TooMuchError):
+        return list(literal_secrets(path, load_yaml(read_text(path, pipe=False))))
+    except (ConfigError, yaml.YAMLError):
         return []  # it has been read already, or it is refused for that
-
-
-def _loaded(text: str) -> Any:
-    """Read YAML. Aliases may stand for a lot: they are counted as often as they occur, before anything is made."""
-    loader = _StrictLoader(text)
-    try:
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        waiting, found = [(node, 1)], 0
-        while waiting:
-            one, depth = waiting.pop()
-            found += 1
-            if depth > _DEEPEST:
-                raise _TooMuchError(f"not valid: it is nested more than {_DEEPEST} levels deep")
-            if found > _MOST_VALUES:
-                raise _TooMuchError(
-                    f"not valid: it holds more than {_MOST_VALUES:,} values, each alias with all it stands for"
-                )
-            if isinstance(one, yaml.MappingNode):
-                waiting += ((part, depth + 1) for pair in one.value for part in pair)
-            elif isinstance(one, yaml.SequenceNode):
-                waiting += ((part, depth + 1) for part in one.value)
-        return loader.construct_document(node)
-    finally:
-        loader.dispose()
-
-
-class _TooMuchError(Exception):
-    """YAML that holds more than any configuration needs."""
 
 
 def _in_yaml(error: yaml.YAMLError, text: str) -> str:
@@ -130,11 +104,11 @@ def _in_yaml(error: yaml.YAMLError, text: str) -> str:
     line = lines[mark.line].strip() if mark.line < len(lines) else ""
     secret = _SECRET_IN_LINE.search(line)
     line = hide(f"{line[: secret.end()]} ..." if secret else line)
-    problem = re.sub("'[^']*'", "...", problem) if secret and not isinstance(error, _TwiceError) else hide(problem)
+    problem = re.sub("'[^']*'", "...", problem) if secret and not isinstance(error, KeyTwiceError) else hide(problem)
     if _is_in_text(lines, mark.line):
         line = ""  # of a text that began above, which may be a secret
-    shown = f": `{line[:_LONGEST_LINE]}`" if line else ""
-    said = problem if isinstance(error, _TwiceError) else f"not valid YAML: {problem}"
+    shown = f": `{line[:_LONGEST_QUOTE]}`" if line else ""
+    said = problem if isinstance(error, KeyTwiceError) else f"not valid YAML: {problem}"
     return f"line {mark.line + 1}, column {mark.column + 1}: {said}{shown}"
 
 
@@ -191,27 +165,3 @@ def _with_environment(value: Any, place: str) -> Any:
         return found
 
     return VARIABLE.sub(replace, value)
-
-
-class _TwiceError(yaml.constructor.ConstructorError):
-    """A key that occurs twice, which is valid YAML."""
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """YAML loader that rejects duplicate keys."""
-
-
-def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-    seen: dict[Any, int] = {}
-    for key_node, _ in node.value:
-        key = loader.construct_object(key_node, deep=True)
-        if not isinstance(key, Hashable):
-            raise yaml.constructor.ConstructorError(None, None, "a key must be text", key_node.start_mark)
-        if key in seen:
-            message = f"the key {key!r} occurs twice, first in line {seen[key]}"
-            raise _TwiceError(None, None, message, key_node.start_mark)
-        seen[key] = key_node.start_mark.line + 1
-    return loader.construct_mapping(node, deep=True)
-
-
-_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)

@@ -1,7 +1,9 @@
-"""All exceptions that cross module boundaries. `explanation.py` says how a faulty configuration is explained.
+"""All exceptions that cross module boundaries.
 
 Each calls for another reaction: `Overloaded` (try again later), `InvalidData` (never try again), anything else (a bug).
 Exceptions of libraries are mapped to these where the library is called.
+
+`explanation.py` explains a faulty configuration; `reading.py` and `strict_yaml.py` read what people write, with limits.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ SECRETS: Final = frozenset(
 
 _LONGEST: Final = 80  # characters of a value that are repeated
 _MANY: Final = 3  # letters from which on a name can be mistyped
+_MOST_FAULTS: Final = 20  # that are explained
 
 # What others call an option, or what it was called by someone who guessed. Only where it is certain what was meant.
 _MEANT: Final[Mapping[str, str]] = {
@@ -93,6 +94,7 @@ def explain(
     """
     lines: dict[str, list[str]] = {}
     faults = error.errors(include_url=False)
+    faults, more = faults[:_MOST_FAULTS], len(faults) - _MOST_FAULTS
     for fault in faults:
         if fault["type"] in ("too_short", "too_long") and any(_is_within(other, fault) for other in faults):
             continue  # it counts only the entries that are right
@@ -106,7 +108,8 @@ def explain(
         found = lines.setdefault(where, [])
         if message not in found:
             found.append(message)
-    return "\n".join(": ".join(filter(None, (file, where, " or ".join(found)))) for where, found in lines.items())
+    said = [": ".join(filter(None, (file, where, " or ".join(found)))) for where, found in lines.items()]
+    return "\n".join(said if more <= 0 else [*said, f"{more:,} more faults"])
 
 
 def _is_within(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -121,6 +124,8 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def _closest(name: str, names: Iterable[str]) -> str:
+    if len(name) > _LONGEST:
+        return ""
     by_lower = {one.lower(): one for one in names}
     if name.lower() in by_lower:
         return by_lower[name.lower()]

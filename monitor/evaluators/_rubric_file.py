@@ -14,6 +14,8 @@ from pydantic import Field, StringConstraints, ValidationError
 
 from monitor.errors import ConfigError
 from monitor.errors.explanation import explain, nearest
+from monitor.errors.reading import read_file
+from monitor.errors.strict_yaml import KeyTwiceError, load_yaml
 from monitor.evaluators._rubric_examples import AT_MOST, RubricExample
 from monitor.evaluators._rubric_parts import COMPUTED, MATERIALS, Evidenced, Part, Scored
 from monitor.model.outcome import DefectRule, Level, Scale
@@ -21,6 +23,8 @@ from monitor.stages import Component, Measures, Needs
 
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
+
+_MOST_BYTES: Final = 1024**2
 
 # Part of every version, for the frame around a rubric: the form of the answer, how material is written.
 _FRAME = "3"
@@ -31,7 +35,7 @@ _CHECKED_AGAINST: Final = {
     "documents": ("context",),
 }
 _FRONT = re.compile(r"---[ \t]*\r?\n(.*?\r?\n)---[ \t]*\r?\n(.*)", re.DOTALL)
-_PLACEHOLDER = re.compile(r"\{\{\s*(.*?)\s*\}\}")
+_PLACEHOLDER = re.compile(r"\{\{\s{0,9}+(.{0,80}?)\s{0,9}\}\}")  # with bounds, so that no text takes long
 
 
 class Anchor(Component):
@@ -165,7 +169,7 @@ class RubricFile:
 def read_rubric(path: Path) -> RubricFile:
     """Read the rubric in a file. Raises `ConfigError` that names the file, the key and what is allowed."""
     try:
-        raw = path.read_bytes()
+        raw = read_file(path, at_most=_MOST_BYTES)
         found = _FRONT.fullmatch(raw.decode())
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
@@ -200,11 +204,14 @@ def read_rubric(path: Path) -> RubricFile:
 
 def _front(text: str, path: Path) -> Front:
     try:
-        loaded = yaml.safe_load(text)
+        loaded = load_yaml(text)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: the front matter is {error}") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 2})" if mark is not None else ""
-        raise ConfigError(f"{path}: the front matter is not YAML{where}") from None
+        what = error.problem if isinstance(error, KeyTwiceError) else "the front matter is not YAML"
+        raise ConfigError(f"{path}: {what}{where}") from None
     if not isinstance(loaded, dict):
         raise ConfigError(f"{path}: the front matter must be keys and values: {', '.join(Front.model_fields)}")
     try:

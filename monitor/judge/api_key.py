@@ -9,6 +9,7 @@ import anyio
 import anyio.to_thread
 
 from monitor.errors import ConfigError
+from monitor.errors.reading import read_file
 from monitor.judge.settings import JudgeSettings
 
 EVERY: Final = 2.0
@@ -68,10 +69,7 @@ class ApiKey:
 
     def _read(self) -> str:
         assert self._path is not None  # noqa: S101 - only called with a file
-        with self._path.open("rb") as file:
-            raw = file.read(_LONGEST + 1)
-        if len(raw) > _LONGEST:
-            raise ValueError("it is longer than a key")
+        raw = read_file(self._path, at_most=_LONGEST)
         try:
             key = raw.decode("utf-8").strip()
         except UnicodeDecodeError:

@@ -4,8 +4,10 @@ nothing."""
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -218,8 +220,64 @@ WRONG = {
         lambda it: it.write(storage={"path": "/elsewhere"}, limits={"memory": "1GiB"}),
         "limits.memory, storage.path: changing this requires a restart",
     ),
-    "no file": (lambda it: (it.folder / "config.yaml").unlink(), "cannot be read"),
+    "no file": (lambda it: (it.folder / "config.yaml").unlink(), "cannot be read: No such file"),
+    "a folder": (lambda it: in_place(it).symlink_to(it.folder), "cannot be read: Is a directory"),
+    "a pipe that nothing writes to": (lambda it: os.mkfifo(in_place(it)), "it is a pipe or a device, not a file"),
+    "a device without an end": (lambda it: in_place(it).symlink_to("/dev/zero"), "it is a pipe or a device"),
+    "ten megabytes": (
+        lambda it: in_place(it).write_text("slices: [a]\n" + "# a\n" * 2_500_000),
+        "it is larger than 1,048,576 bytes",
+    ),
+    "a megabyte of values": (
+        lambda it: in_place(it).write_text(f"slices: [{'a, ' * 300_000}]"),
+        "it holds more than 20,000 values",
+    ),
+    "a program": (
+        lambda it: in_place(it).write_bytes(Path(sys.executable).read_bytes()[:500_000]),
+        "it is not UTF-8 text (byte ",
+    ),
+    "lists in lists": (lambda it: in_place(it).write_text("slices: " + "[" * 500_000), "nested more than 50 levels"),
+    "aliases that stand for a billion values": (
+        lambda it: in_place(it).write_text(
+            "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{f'*a{n - 1}, ' * 10}]\n" for n in range(1, 10))
+        ),
+        "it holds more than 20,000 values, each alias with all it stands for",
+    ),
+    "ten thousand mistakes": (
+        lambda it: in_place(it).write_text("".join(f"mistake_{n}: {n}\n" for n in range(9_000))),
+        "8,980 more faults",
+    ),
+    "a rubric without an end": (
+        lambda it: it.write(evaluators=[{"type": "rubric", "file": "/dev/zero"}]),
+        "/dev/zero: cannot be read: it is a pipe or a device",
+    ),
+    "a rubric of lists in lists": (
+        lambda it: (
+            (it.folder / "deep.md").write_text("---\nname: " + "[" * 5_000 + "\n---\nScore.\n"),
+            it.write(evaluators=[{"type": "rubric", "file": "deep.md"}]),
+        ),
+        "deep.md: the front matter is not valid: it is nested more than 50 levels deep",
+    ),
+    "a token file that is a pipe": (
+        lambda it: (
+            os.mkfifo(it.folder / "tokens"),
+            it.write(
+                sources=[
+                    {**it.config["sources"][0], "auth": {"token_file": str(it.folder / "tokens")}},
+                    *it.config["sources"][1:],
+                ]
+            ),
+        ),
+        "cannot be read: it is a pipe or a device",
+    ),
 }
+
+
+def in_place(monitor: MonitorProcess) -> Path:
+    """The path of its configuration, at which there is nothing now."""
+    path = monitor.folder / "config.yaml"
+    path.unlink(missing_ok=True)
+    return path
 
 
 def test_a_file_that_cannot_be_used_changes_nothing_and_the_reason_is_in_the_answer_the_log_the_page_and_the_metric(
@@ -227,7 +285,7 @@ def test_a_file_that_cannot_be_used_changes_nothing_and_the_reason_is_in_the_ans
 ) -> None:
     given = {**HTTP, "evaluators": [{"type": "overlap_groundedness"}], "alerts": []}
     with MonitorProcess(tmp_path, given) as monitor:
-        good = dict(monitor.config)
+        good, resident = dict(monitor.config), monitor.resident("VmHWM")
         began = gauge(monitor, "success_timestamp_seconds")
         assert gauge(monitor, "successful") == 1
         for name, (spoil, reason) in WRONG.items():
@@ -241,6 +299,7 @@ def test_a_file_that_cannot_be_used_changes_nothing_and_the_reason_is_in_the_ans
             assert reason in overview(monitor)["reload"]["text"], name
             assert "was not reloaded" in monitor.get("/")
             monitor.config = dict(good)
+        assert monitor.resident("VmHWM") - resident < 100 * 1024**2
         wait_until(lambda: gauge(monitor, "successful") == 0, 20, "the metric")
         assert gauge(monitor, "success_timestamp_seconds") == began
         assert not reloads(monitor)

@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from monitor import registry
 from monitor.errors import ConfigError, InvalidData
+from monitor.errors.reading import read_file
 from monitor.extraction import compose, rows
 from monitor.model.case import Case, ReadingStatus
 from monitor.quantities import Rate, parse_duration
@@ -33,7 +34,7 @@ def load(path: Path | None) -> dict[str, Case]:
     """
     place = f"canary.cases: {path or SHIPPED}"
     try:
-        found = rows.take((path or SHIPPED).read_bytes())
+        found = rows.take(read_file(path or SHIPPED))
     except OSError as error:
         raise ConfigError(f"{place} cannot be read: {error.strerror}") from None
     except InvalidData as error:

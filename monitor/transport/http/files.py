@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from monitor.clock import Clock
 from monitor.errors import ConfigError
+from monitor.errors.reading import read_file
 from monitor.telemetry.events import Event, Events
 
 T = TypeVar("T")
@@ -67,6 +68,6 @@ class Reloaded(Generic[T]):
 def read(path: Path, what: str) -> bytes:
     """Read a file named in the configuration. Raises `ConfigError` with the file and the reason."""
     try:
-        return path.read_bytes()
+        return read_file(path)
     except OSError as error:
         raise ConfigError(f"{what} {str(path)!r} cannot be read: {error.strerror}") from None
