@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from monitor.clock import Clock, SystemClock
-from monitor.stages.doors import Doors
 from monitor.stages.kept_state import KeptState
 from monitor.stages.reloads import Carried, Reloads
 from monitor.stages.replica_share import ReplicaShare
@@ -20,8 +19,15 @@ from monitor.telemetry.health import Health
 from monitor.telemetry.site import Site
 from monitor.telemetry.tracing import Tracer
 
-if TYPE_CHECKING:  # a worker reads and evaluates: without metrics it needs several megabytes less
+if TYPE_CHECKING:  # a worker reads and evaluates: without metrics and asyncio it needs several megabytes less
+    from monitor.stages.doors import Doors
     from monitor.telemetry.metrics import Metrics
+
+
+def _no_doors() -> Doors:
+    from monitor.stages.doors import Doors  # noqa: PLC0415 - as above
+
+    return Doors()
 
 
 class Component(BaseModel):
@@ -73,7 +79,7 @@ class Runtime:
     site: Site = field(default_factory=Site)
     tracer: Tracer = field(default_factory=Tracer)
     stop: StopDeadline = field(default_factory=StopDeadline)
-    doors: Doors = field(default_factory=Doors)
+    doors: Doors = field(default_factory=_no_doors)
     reloads: Reloads = field(default_factory=Reloads)
     carried: Carried = field(default_factory=Carried)
 

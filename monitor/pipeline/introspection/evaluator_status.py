@@ -275,13 +275,19 @@ class _Results:
         self.last = max(at, self.last or at)
         step = math.floor(at / _STEP)
         if not self._steps or self._steps[-1][0] < step:
+            self._forget(at)  # here too: it may be that nobody asks
             self._steps.append((step, Counter()))
         self._steps[-1][1][outcome] += 1  # one that comes late counts with the newest
 
     def within(self, now: float) -> Counter[str]:
+        self._forget(now)
+        return sum((counts for _, counts in self._steps), Counter())
+
+    def _forget(self, now: float) -> None:
         while self._steps and (self._steps[0][0] + 1) * _STEP <= now - WINDOW:
             self._steps.popleft()
-        return sum((counts for _, counts in self._steps), Counter())
+        while self._steps and self._steps[-1][0] * _STEP > now + WINDOW:  # the clock was ahead for a while
+            self._steps.pop()
 
     def met(self, now: float) -> str:
         at, what = self._latest

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -10,7 +12,7 @@ from monitor.clock import ManualClock
 from monitor.judge.pause import Pause
 from monitor.judge.setup import PauseCause
 from monitor.model.outcome import EvaluationResult, Outcome, RateScope, Score, Unscored, UnscoredReason
-from monitor.pipeline.introspection.evaluator_status import State, StatusTracker, TrackedEvaluator
+from monitor.pipeline.introspection.evaluator_status import WINDOW, State, StatusTracker, TrackedEvaluator
 from tests.support.page import answer
 from tests.support.runtime import runtime
 
@@ -111,3 +113,23 @@ def test_an_open_breaker_and_a_judge_that_cannot_work_are_errors_of_their_evalua
 def test_a_result_of_an_evaluator_that_is_not_configured_any_more_is_ignored(bench):
     bench.hear("gone", SCORE)
     assert "gone" not in bench.tracker.current()
+
+
+def test_results_of_days_that_nobody_asks_about_are_counted_for_the_window_only(bench):
+    def counts() -> int:
+        return sum(type(one) is Counter for one in gc.get_objects())
+
+    before = counts()
+    for _ in range(2_000):
+        bench.hear("local", SCORE)
+        bench.clock.advance(14.0)
+    assert counts() - before <= WINDOW / 15 + 1
+
+
+def test_results_of_a_clock_that_was_a_year_ahead_do_not_count_once_it_is_set(bench):
+    bench.clock.jump(365 * 86_400.0)
+    bench.hear("local", TIMEOUT, 10)
+    bench.clock.jump(-365 * 86_400.0)
+    bench.hear("local", SCORE, 2)
+    bench.clock.advance(2.0)
+    assert bench.state("local") is State.OK
