@@ -226,19 +226,22 @@ class IncidentReader:
         """Return an incident with all that is kept of it; None where there is none of this id."""
         if self._is_new():
             return None
-        found = self._file.query("SELECT body FROM incidents WHERE id = ?", [incident])
+        found, parts, bodies, notes = self._file.query_at_once(
+            ("SELECT body FROM incidents WHERE id = ?", [incident]),
+            ("SELECT name, body FROM findings WHERE incident = ?", [incident]),
+            ("SELECT body FROM answers WHERE incident = ? ORDER BY n", [incident]),
+            ("SELECT at, who, text FROM notes WHERE incident = ? ORDER BY at, n", [incident]),
+        )
         if not found:
             return None
-        parts = dict(self._file.query("SELECT name, body FROM findings WHERE incident = ?", [incident]))
         try:
-            record = _record(found[0][0], parts)
+            record = _record(found[0][0], dict(parts))
         except _FAULTS as error:
             raise MonitorError(f"the incident {incident} is damaged: {error}") from None
         answers = []
-        for (body,) in self._file.query("SELECT body FROM answers WHERE incident = ? ORDER BY n", [incident]):
+        for (body,) in bodies:
             with suppress(*_FAULTS):  # as above
                 answers.append(IncidentAnswer(**load(body)))
-        notes = self._file.query("SELECT at, who, text FROM notes WHERE incident = ? ORDER BY at, n", [incident])
         return replace(record, answers=answers, notes=[IncidentNote(*one) for one in notes])
 
     def _is_new(self) -> bool:

@@ -337,9 +337,14 @@ class ReadOnly:
         self._name = name
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows. Raises `MonitorError` if there is no file, it cannot be read or another version wrote it.
+        """Return all rows. Raises as `query_at_once` does."""
+        return self.query_at_once((sql, values))[0]
 
-        `DamagedFile` where its content is at fault.
+    def query_at_once(self, *queries: tuple[str, Sequence[Any]]) -> list[list[tuple[Any, ...]]]:
+        """Return the rows of each query, all as of one moment: a write in between is in none of them.
+
+        Raises `MonitorError` if there is no file, it cannot be read or another version wrote it; `DamagedFile` where
+        its content is at fault.
         """
         try:
             with closing(open_read_only(self.path)) as db:
@@ -348,7 +353,8 @@ class ReadOnly:
                         f"{self.path} has format {version} of an older version of rag-monitor, and this version reads "
                         f"{self._form.version}: start the monitor once, which brings it up to date"
                     )
-                return db.execute(sql, values).fetchall()
+                db.execute("BEGIN")
+                return [db.execute(sql, values).fetchall() for sql, values in queries]
         except (sqlite3.Error, Damaged, UnicodeDecodeError) as error:
             kind = DamagedFile if is_damage(error) else MonitorError
             raise kind(f"{self._name} {self.path} cannot be read: {error}") from error

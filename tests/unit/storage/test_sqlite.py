@@ -72,6 +72,23 @@ def test_a_reader_asks_for_a_start_of_the_monitor_where_a_file_is_older_and_chan
     assert path.read_bytes() == before
 
 
+def test_queries_at_once_see_nothing_of_what_is_written_between_them(tmp_path: Path) -> None:
+    path = tmp_path / "n.db"
+    file = database(path)
+    run(file, "INSERT INTO notes VALUES ('1', 'first')")
+
+    class Late(list[str]):
+        def __getitem__(self, place: Any) -> Any:  # asked for when the second query begins
+            run(file, "INSERT INTO notes VALUES ('2', 'late')")
+            return super().__getitem__(place)
+
+    count = "SELECT count(*) FROM notes WHERE id != ?"
+    asked = ReadOnly(path, FIRST, name="the notes").query_at_once((count, [""]), (count, Late([""])))
+    assert asked == [[(1,)], [(1,)]]
+    assert bodies(path) == ["first", "late"]
+    file.close()
+
+
 def test_a_newer_file_is_refused_without_a_file_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "n.db"
     open_database(path, SECOND).close()
