@@ -6,8 +6,9 @@ python -m tests.mutants --only statistics/limits.py:88      # all that the sampl
 
 cosmic-ray makes the mutants; it has an environment of its own, .venv-mutants. They are written to copies of the
 checkout, one for each lane. A mutant is killed if `make test` would notice it in its wing: if one of the unit tests
-named after its file fails, else another unit test of the wing, else one of the property tests. Annotations are no code
-and are not mutated. Nothing else is excused: a mutant that means the same as the original counts as a survivor.
+named after its file fails, else another unit test of the wing, else one of the property tests. The tests of the
+dialects and of the shapes of rows count as unit tests of `extraction`, which reads them. Annotations are no code and
+are not mutated. Nothing else is excused: a mutant that means the same as the original counts as a survivor.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ from tests.support.paths import ROOT
 from tests.support.suite import reached
 
 WINGS: Final = ("statistics", "pipeline", "storage", "extraction")
+
+BESIDE: Final[dict[str, tuple[str, ...]]] = {"extraction": ("unit/conventions", "contract/test_row_shapes.py")}
+"""Tests of a wing that stand elsewhere, below `tests/`: what a dialect reads is read by what all dialects share."""
 
 PROCESSOR_SECONDS: Final = 120
 """Of each process of the tests of one mutant: a loop that no longer ends is killed, however busy the machine is."""
@@ -120,14 +124,17 @@ def sample(wing: str, size: int, seed: int) -> list[Mutant]:
 def tests_of(file: str) -> list[list[str]]:
     """Return the tests that a mutant of a file below `monitor/` must pass, those named after it first.
 
-    Then the other unit tests of its wing that import it, directly or not, and then such property tests.
+    Then the other unit tests of its wing that import it, directly or not, with those beside, and then such property
+    tests.
     """
     module = Path(file)
     topic = module.parent.name if module.stem == "__init__" else module.stem.lstrip("_")
     unit = ROOT / "tests" / "unit"
     named = re.compile(rf"test_{topic}(_\w+)?\.py")
     own = {one for one in (unit / module.parent).rglob("test_*.py") if named.fullmatch(one.name)}
-    of_wing = {one for one in (unit / module.parts[0]).rglob("test_*.py") if _reaches(one, file)}
+    places = [unit / module.parts[0], *(ROOT / "tests" / one for one in BESIDE.get(module.parts[0], ()))]
+    found = (one for place in places for one in ([place] if place.is_file() else place.rglob("test_*.py")))
+    of_wing = {one for one in found if _reaches(one, file)}
     properties = {one for one in (ROOT / "tests" / "property").glob("*.py") if _reaches(one, file)}
     return [sorted(str(one.relative_to(ROOT)) for one in files) for files in (own, of_wing - own, properties) if files]
 

@@ -236,14 +236,14 @@ def _one(item: Value, depth: int) -> Document | None:
     if inner is not None:
         content = inner.content
     elif not content and isinstance(metadata, Mapping):
-        content = _content({key: metadata.get(key) for key in _METADATA_TEXT_KEYS})
+        content = _content(metadata, _METADATA_TEXT_KEYS)
     if not content and not doc_id and not (uri and score is not None):
         return None
     return Document(content, uri, doc_id, score)
 
 
-def _content(item: Mapping[str, Value]) -> str:
-    for key in _TEXT_KEYS:
+def _content(item: Mapping[str, Value], keys: Sequence[str] = _TEXT_KEYS) -> str:
+    for key in keys:
         raw = item.get(key)
         if raw is None:
             continue

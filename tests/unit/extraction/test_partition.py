@@ -3,54 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 import pytest
 
 from monitor.extraction import partition
 from monitor.model.case import Message, Reading, ReadingStatus
 from monitor.model.span import Value
+from tests.support.exchanges import BOTH, PRICE, TEN_EUROS, TWO_YEARS, WARRANTY, chat, exchange, flat, pairs
 from tests.support.traces import TRACE_ID, Builder, documents
-
-WARRANTY, PRICE = "How long is the warranty of a bike?", "What does a day with a cargo bike cost?"
-TWO_YEARS, TEN_EUROS = "The warranty of every bike is two years.", "A day with a cargo bike costs ten euros."
-
-
-def exchange(build: Builder, question: str, answer: str, parent: str = "", *, document: str = "", **rest: str) -> str:
-    """A request span that states question and answer, with its retrieval and its call of a model."""
-    top = build.oi("CHAIN", {"input.value": question, "output.value": answer, **rest}, parent)
-    flat(build, question, answer, top, document=document)
-    return top
-
-
-def flat(build: Builder, question: str, answer: str, parent: str = "", *, document: str = "") -> None:
-    """A retrieval and a call of a model, side by side."""
-    text = document or f"Handbook: {answer}"
-    build.oi("RETRIEVER", {"input.value": question, **documents("retrieval.documents", [text])}, parent)
-    build.llm(f"Context: {text}\nQuestion: {question}", answer, parent)
-
-
-def chat(build: Builder, turns: Sequence[tuple[str, str]], answer: str | None, parent: str = "", **rest: str) -> str:
-    """A call of a model with earlier turns."""
-    attributes: dict[str, Value] = {"llm.model_name": "m"}
-    for at, (role, content) in enumerate(turns):
-        attributes[f"llm.input_messages.{at}.message.role"] = role
-        attributes[f"llm.input_messages.{at}.message.content"] = content
-    if answer is not None:
-        attributes["llm.output_messages.0.message.role"] = "assistant"
-        attributes["llm.output_messages.0.message.content"] = answer
-    return build.oi("LLM", attributes, parent, **rest)
-
-
-def pairs(build: Builder) -> list[tuple[str, str]]:
-    return [(one.case.request.query, one.case.response) for one in build.read_all().readings]
 
 
 def contents(reading: Reading) -> list[str]:
     return [document.content for document in reading.case.retrieved_context]
 
-
-BOTH = [(WARRANTY, TWO_YEARS), (PRICE, TEN_EUROS)]
 
 # -- two requests
 
