@@ -20,7 +20,7 @@ help:
 	@echo "make release     build wheel, source archive, SBOM, notes and checksums twice, and try them; REHEARSE=1 before the day"
 	@echo "make mutants     change the code in drawn places and see whether a test fails"
 	@echo "make site        build the pages of docs/ as a site with search, into build/site; every link is checked"
-	@echo "make pictures    make the pictures of the docs from the running product (needs Chromium)"
+	@echo "make pictures    make the pictures of the docs from the running product (Chromium; Prometheus and npm for Grafana's)"
 	@echo "make faults      run the fault tests and print what they reached"
 	@echo "make bench       measure the cost of receiving"
 	@echo "make kafka       start an Apache Kafka with demo topics (needs java and mvn)"
@@ -34,7 +34,7 @@ demo: .venv/.ready
 LANES ?= $(shell n=$$((2 * $$(getconf _NPROCESSORS_ONLN))); echo $$((n > 8 ? 8 : n)))
 
 test: .venv/.ready-tests
-	@$(BIN)/pytest --quick --numprocesses $(LANES) --dist loadfile --no-loadscope-reorder tests
+	@$(BIN)/pytest --quick --numprocesses $(LANES) --dist loadfile --no-loadscope-reorder --durations 20 tests
 
 test-all: .venv/.ready-tests
 	@tests/all.sh

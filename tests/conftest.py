@@ -53,9 +53,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if config.option.quick:
         terminalreporter.reportchars = terminalreporter.reportchars.replace("s", "")  # each is named here, once
         terminalreporter.section("not run here: `make test-all` runs them where they find what they need")
-        for reason, files in suite.all_left_out().items():
-            terminalreporter.write_line(f"{reason}: {', '.join(files)}")
+        missing = suite.all_left_out()
         for reason, files in _skipped(terminalreporter.stats.get("skipped", [])).items():
+            missing[reason] = [*missing.get(reason, ()), *files]
+        for reason, files in missing.items():
             terminalreporter.write_line(f"{reason}: {', '.join(files)}")
 
 
@@ -78,6 +79,7 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A running Kafka that tests share: topics and groups of their own names, and nobody stops it."""
+    tools.not_in_quick("Apache Kafka: Java 17 and Maven")
     with Broker(tmp_path_factory.mktemp("kafka") / "broker") as broker:
         yield broker
     shutil.rmtree(broker.folder)

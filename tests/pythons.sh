@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The tests that need nothing but Python on other versions of it, each in an environment of its own, .venv-VERSION.
 #   tests/pythons.sh VERSION... [-- ARGUMENT...]     the locked packages
+#   tests/pythons.sh another [-- ARGUMENT...]        the same on the newest that is here and not that of .venv
 #   tests/pythons.sh lowest [-- ARGUMENT...]         the lower bounds of pyproject.toml, on the Python of .venv
 # Arguments after -- go to pytest, in place of the folder `tests`. A version that is not here is named and passed over.
 set -euo pipefail
@@ -18,9 +19,19 @@ interpreter() {
   "python$1" -c "$ask" 2>/dev/null || PYENV_VERSION=$(pyenv latest "$1" 2>/dev/null) "python$1" -c "$ask" 2>/dev/null
 }
 
+another() {
+  local ours version
+  ours=$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  for version in 3.13 3.12 3.11; do
+    if [[ $version != "$ours" ]] && interpreter "$version" >/dev/null; then echo "$version" && return; fi
+  done
+  echo "other than $ours"  # none is here, and that is its name
+}
+
 lanes=$((2 * $(nproc)))  # some tests wait half of their time
 failed=0
 for version in "${versions[@]}"; do
+  if [[ $version == another ]]; then version=$(another); fi
   environment=.venv-$version
   # Compiled at once: a test with no room on its disk would leave half a file for all later ones.
   install=(.venv/bin/uv pip install --quiet --compile-bytecode --python "$environment/bin/python")
@@ -39,6 +50,6 @@ for version in "${versions[@]}"; do
   fi
   echo "== $("$environment/bin/python" --version), $environment"
   "$environment/bin/pytest" --quick --numprocesses "$((lanes > 8 ? 8 : lanes))" --dist loadfile --no-loadscope-reorder \
-    "${@:-tests}" || failed=1
+    --durations 20 "${@:-tests}" || failed=1
 done
 exit "$failed"
