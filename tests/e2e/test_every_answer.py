@@ -24,6 +24,7 @@ def judged_by(llm: LLMServer) -> dict[str, Any]:
         "api_key": "none",
         "api_base": llm.url,
         "price": {"input_per_million": 1, "output_per_million": 2},
+        "recheck_share": 0,  # calls are counted
     }
 
 

@@ -22,8 +22,14 @@ def llm() -> Iterator[LLMServer]:
 
 
 def judged_by(llm: LLMServer, **more: Any) -> dict[str, Any]:
+    judge = {
+        "model": "openai/scripted",
+        "api_key": "none",
+        "api_base": llm.url,
+        "recheck_share": 0,
+    }  # calls are counted
     return {
-        "judge": {"model": "openai/scripted", "api_key": "none", "api_base": llm.url, "timeout": "60s", **more},
+        "judge": {**judge, "timeout": "60s", **more},
         "evaluators": [{"type": "overlap_groundedness"}, {"type": "relevance"}],
         "alerts": [],
     }
