@@ -2,9 +2,12 @@
 
     python -m tests.support.pictures [NAME...]
 
-Each page is looked at by Chromium, light and dark, in a monitor on the demo's recorded traffic, and written to
-docs/images/NAME-light.png and NAME-dark.png; `demo.svg` is a recording of `rag-monitor demo`. The judge of the trial is
-scripted. Takes some minutes.
+    demo     demo.svg, a recording of `rag-monitor demo`
+    pages    the overview, a case and the review, in a monitor on the demo's recorded traffic
+    trial    a trial on the page of a case; its judge is scripted
+    board    Grafana's overview dashboard, as `tests.record.panels` draws it: needs Prometheus and npm
+
+Each page is looked at by Chromium and written to docs/images, light and dark. All of it takes about ten minutes.
 """
 
 from __future__ import annotations
@@ -18,12 +21,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from monitor.cli.demo import feeder
 from monitor.cli.demo.embedded import settings
 from monitor.clock import SystemClock
-from tests.support import recording
+from tests.record.panels import __main__ as panels
+from tests.support import boards, recording
 from tests.support.browser import Browser
 from tests.support.llm import LLMServer, verdict
 from tests.support.monitor import MonitorProcess
@@ -37,6 +41,7 @@ MOST_BYTES = 100_000
 
 EVALUATOR = "overlap_groundedness"
 QUICKLY = feeder.Schedule(healthy=15, growing=15)
+BOARD_SECONDS = 240.0
 WIDE, TALL = (1200, 760), (1200, 900)
 
 
@@ -72,7 +77,7 @@ def take(browser: Browser, name: str, url: str, size: tuple[int, int] = WIDE, at
         print(f"{path.name}: {path.stat().st_size:,} bytes")
 
 
-def of_the_demo(browser: Browser, folder: Path) -> None:
+def of_the_demo(folder: Path) -> None:
     """Take the overview, a case and the review, in a monitor configured as the demo is."""
     reviewers = folder / "reviewers"
     reviewers.write_text(REVIEWERS)
@@ -82,7 +87,7 @@ def of_the_demo(browser: Browser, folder: Path) -> None:
         folder, {**config, "review": {"enabled": True, "reviewers": {"token_file": str(reviewers)}}}
     )
     monitor.http, monitor.metrics_port = config["sources"][0]["port"], config["sinks"][0]["port"]
-    with monitor, fed(monitor.http):
+    with monitor, fed(monitor.http), Browser() as browser:
         site = f"http://127.0.0.1:{monitor.metrics_port}"
 
         def critical() -> bool:
@@ -107,17 +112,17 @@ def signed_in(browser: Browser, site: str) -> None:
     wait_until(lambda: browser.value("!!document.querySelector('form.signed')"), 30, "the queues")
 
 
-def of_a_trial(browser: Browser, folder: Path) -> None:
+def of_a_trial(folder: Path) -> None:
     """Take a trial of a judged evaluator whose result flips."""
     with LLMServer() as llm:
         llm.always(scripted(threading.Lock()))
         config = settings(folder / "state", [free_port(), free_port(), free_port()])
         price = {"input_per_million": 2.0, "output_per_million": 10.0}
-        judge = {"model": "openai/judge", "api_key": "none", "api_base": llm.url, "price": price}
+        judge = {"model": "openai/judge", "api_key": "none", "api_base": llm.url, "price": price, "recheck_share": 0}
         judged = {"evaluators": [*config["evaluators"], {"type": "groundedness"}], "judge": judge}
         monitor = MonitorProcess(folder, {**config, **judged, "canary": {"interval": None}})
         monitor.http, monitor.metrics_port = config["sources"][0]["port"], config["sinks"][0]["port"]
-        with monitor:
+        with monitor, Browser() as browser:
             body = feeder.load()[feeder.DEGRADING].unsupported[0].SerializeToString()
             assert monitor.post(body) == 200
             asked = "/api/v1/answers?evaluator=groundedness&outcome=any"
@@ -149,7 +154,7 @@ def scripted(lock: threading.Lock) -> Callable[[Any], Any]:
     return answer
 
 
-def demo() -> None:
+def of_the_demo_command(_folder: Path) -> None:
     """Record the demo."""
     drawn = recording.animated(recording.record(), "rag-monitor demo: recorded traffic gets worse, and an alert fires")
     size = len(drawn.encode())
@@ -159,17 +164,41 @@ def demo() -> None:
     (IMAGES / "demo.svg").write_text(drawn)
 
 
-MADE: dict[str, Callable[[Browser, Path], None]] = {"pages": of_the_demo, "trial": of_a_trial}
+def of_grafana(folder: Path) -> None:
+    """Draw the overview dashboard."""
+    (board,) = (path for path in boards.PATHS if path.stem == "overview")
+    panels.collect(folder, BOARD_SECONDS, [board])
+    panels.draw(json.loads((folder / board.name).read_text()), "grafana-overview", IMAGES, "dark")
+    print(f"grafana-overview.png: {(IMAGES / 'grafana-overview.png').stat().st_size:,} bytes")
+
+
+class Pictures(NamedTuple):
+    """How pictures are made, in a new folder, and the names of their files in docs/images."""
+
+    make: Callable[[Path], None]
+    files: tuple[str, ...]
+
+
+def light_and_dark(*names: str) -> tuple[str, ...]:
+    """Return the names of the files of these pages."""
+    return tuple(f"{name}-{theme}.png" for name in names for theme in ("light", "dark"))
+
+
+MADE: dict[str, Pictures] = {
+    "demo": Pictures(of_the_demo_command, ("demo.svg",)),
+    "pages": Pictures(of_the_demo, light_and_dark("overview", "case", "review")),
+    "trial": Pictures(of_a_trial, light_and_dark("tried")),
+    "board": Pictures(of_grafana, ("grafana-overview.png",)),
+}
 
 
 def main(names: list[str]) -> None:
-    """Make the pictures of these names, or all."""
-    if not names or "demo" in names:
-        demo()
-    for name, make in MADE.items():
-        if not names or name in names:
-            with tempfile.TemporaryDirectory() as folder, Browser() as browser:
-                make(browser, Path(folder))
+    """Make the pictures of these names, or all. Ends with a message for a name that there is not."""
+    if unknown := sorted(set(names) - MADE.keys()):
+        raise SystemExit(f"no pictures {', '.join(unknown)}: there are {', '.join(MADE)}")
+    for name in names or MADE:
+        with tempfile.TemporaryDirectory() as folder:
+            MADE[name].make(Path(folder))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Draws every board: real traffic, a real monitor, a real Prometheus, Grafana's panel code in headless Chromium.
 
-    python -m tests.record.panels FOLDER [--seconds 240] [--theme light]
+    python -m tests.record.panels FOLDER [--seconds 240] [--theme light] [--only BOARD]
 
 Needs node, npm (which fetches what `package.json` names, once, about 450 MB beside the repository), Debian's `chromium`
 and `prometheus`. Leaves BOARD.png for each board, and what Prometheus answered. Drawn by Grafana: time series, tables,
@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -161,8 +161,8 @@ def draw(board: dict[str, Any], name: str, folder: Path, theme: str) -> None:
         )  # fmt: skip
 
 
-def collect(folder: Path, seconds: float) -> None:
-    """Write BOARD.json into `folder`: each board, with what Prometheus answered."""
+def collect(folder: Path, seconds: float, paths: Sequence[Path] = PATHS) -> None:
+    """Write BOARD.json into `folder`: each board of `paths`, with what Prometheus answered."""
     with tempfile.TemporaryDirectory() as made, LLMServer() as llm:
         fed = Fed(Path(made), llm, canary="3s")
         fed.label()
@@ -172,7 +172,7 @@ def collect(folder: Path, seconds: float) -> None:
                 began = time.time()
                 feed(fed, seconds, threading.Event())
                 now = time.time()
-                for path in PATHS:
+                for path in paths:
                     many = path.stem in ("overview", "judge", "pipeline")
                     found = asked(address, path, began, now, ".+" if many else "shop")
                     (folder / path.name).write_text(json.dumps(found))
@@ -183,12 +183,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=240.0)
     parser.add_argument("--theme", choices=["dark", "light"], default="dark")
+    parser.add_argument("--only", choices=[path.stem for path in PATHS], help="one board")
     parser.add_argument("--again", action="store_true", help="draw what an earlier run has collected in the folder")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
+    paths = [path for path in PATHS if given.only in (None, path.stem)]
     if not given.again:
-        collect(given.folder, given.seconds)
-    for path in PATHS:
+        collect(given.folder, given.seconds, paths)
+    for path in paths:
         draw(json.loads((given.folder / path.name).read_text()), path.stem, given.folder, given.theme)
         print("drawn:", given.folder / f"{path.stem}.png")
 
