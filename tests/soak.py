@@ -1,10 +1,14 @@
 """Hours under load: what a monitor holds must not grow.
 
-    python -m tests.soak [--minutes 60] [--rate 20] [--short]
+    python -m tests.soak [--minutes 60] [--rate 20] [--short] [--speed 1]
 
 Starts a monitor with local evaluators and the smallest memory limit, from which small caches follow; sends it
 conversations, hostile texts and broken deliveries at a steady rate, `--short` ones to get through more of them; and
 looks every ten seconds at its memory, with that of its worker processes, its open files and its threads.
+
+With `--speed 24` the clocks of the monitor run 24 times as fast, so that a day passes for it in an hour: its windows,
+its schedules and its retention, which is longer by as much, so that as many results are kept. Rows come as fast as
+before; time limits, and the minutes and hours of the table, are those of the world.
 
 It warms up until all that is bounded is full, and at least for a third of the time. How many rows that takes follows
 from the limits of the monitor, and the table says it: ids of what arrived are in two tables, of which the second begins
@@ -29,7 +33,7 @@ from monitor import config
 from monitor.config import limits as memory_limits
 from monitor.statistics.session_products import MOST_SESSIONS
 from monitor.storage.spool.memory import RecentIds
-from tests.support.monitor import MonitorProcess, assert_balanced
+from tests.support.monitor import MonitorProcess, assert_balanced, faster
 from tests.support.tools import wait_until
 
 EVALUATORS = ("overlap_groundedness", "retrieval_overlap", "refusal_pattern", "injection_pattern", "pii_leak")
@@ -39,6 +43,8 @@ EVERY = 10.0
 TURNS = 4
 """Rows of a session."""
 LEAST_MINUTES = 5
+RETENTION = 600.0
+"""Seconds, of the world, for which results are kept."""
 MIB = 1024**2
 
 
@@ -135,6 +141,7 @@ def main() -> int:
     ask = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__.partition("\n")[0])
     ask.add_argument("--minutes", type=float, default=60.0, help="how long (60)")
     ask.add_argument("--rate", type=float, default=20.0, help="rows a second (20)")
+    ask.add_argument("--speed", type=float, default=1.0, help="how many times as fast the monitor's clocks run (1)")
     ask.add_argument("--short", action="store_true", help="rows of twenty words, and fewer hostile texts")
     asked = ask.parse_args()
     with tempfile.TemporaryDirectory(prefix="rag-monitor-soak-") as folder:
@@ -142,9 +149,11 @@ def main() -> int:
             "evaluators": [{"type": name} for name in EVALUATORS],
             "redaction": {"enabled": True},
             "limits": {"memory": "256MiB"},
-            "storage": {"path": f"{folder}/state", "retention": "10m", "texts": "all"},
+            "storage": {"path": f"{folder}/state", "retention": f"{RETENTION * asked.speed:.0f}s", "texts": "all"},
         }
-        with MonitorProcess(Path(folder), given) as monitor:
+        running = MonitorProcess(Path(folder), given)
+        running.around = faster(asked.speed) if asked.speed != 1 else list
+        with running as monitor:
             full = warm_up(monitor.config)
             looks, taken = send(monitor, asked.minutes, asked.rate, short=asked.short)
             wait_until(lambda: monitor.total("ragmonitor_requests_pending") == 0, 60, "the end of all requests")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.support.monitor import MonitorProcess, assert_balanced
+from tests.support.monitor import MonitorProcess, assert_balanced, faster
 from tests.support.service import BAD, RagService
 from tests.support.tools import wait_until
 
@@ -82,4 +82,29 @@ def test_f9_a_clock_that_jumps_costs_nothing_and_raises_no_alert(tmp_path: Path)
             service.ask(f"Question {sent + number}?", BAD)
         service.flush()
         wait_until(lambda: firing(monitor), 60, "the alert on answers that got worse")
+        assert monitor.terminate() == 0
+
+
+def test_an_hour_passes_in_seconds_for_a_monitor_whose_clocks_run_fast(tmp_path: Path) -> None:
+    """As `python -m tests.soak --speed` has them run: what is kept for an hour is gone soon."""
+    monitor = MonitorProcess(tmp_path, {"evaluators": [{"type": "overlap_groundedness"}]})
+    monitor.config["storage"] |= {"retention": "1h"}
+    monitor.around = faster(600)
+    with monitor:
+        service = RagService.over_http(monitor.http)
+        asked = 0
+
+        def first_is_gone() -> bool:
+            nonlocal asked
+            service.ask(f"Question {asked}?")  # what is too old is deleted when something new is written
+            service.flush()
+            asked += 1
+            found = json.loads(monitor.get("/api/v1/answers?outcome=any&since=30d&limit=200"))["answers"]
+            return bool(found) and first not in {one["trace_id"] for one in found}
+
+        first = service.ask("The first question?")
+        service.flush()
+        wait_until(first_is_gone, 60, "the end of the first answer")
+        wait_until(lambda: monitor.total("ragmonitor_requests_total", outcome="evaluated") == asked + 1, 30, "the rest")
+        assert assert_balanced(monitor.samples()) == asked + 1
         assert monitor.terminate() == 0

@@ -19,6 +19,35 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.tools import PATIENCE, free_port, not_in_quick, wait_until
 
+_FASTER = """
+import sys
+import anyio
+from monitor.clock import SystemClock
+
+speed = float(sys.argv.pop(1))
+
+def faster(read):
+    began = read(None)
+    return lambda self: began + (read(self) - began) * speed
+
+async def sleep(seconds, true_sleep=anyio.sleep):
+    await true_sleep(seconds / speed if seconds >= 10 else seconds)
+
+SystemClock.now, SystemClock.monotonic = faster(SystemClock.now), faster(SystemClock.monotonic)
+anyio.sleep = sleep
+from monitor.__main__ import main
+main()
+"""
+
+
+def faster(speed: float) -> Callable[[list[str]], list[str]]:
+    """Return what `MonitorProcess.around` needs for a monitor whose clocks run `speed` times as fast from its start.
+
+    So do its sleeps of ten seconds and more, which are its schedules. Shorter waits, time limits and the clocks of its
+    workers stay: they are for the machine and the network, which get no faster.
+    """
+    return lambda command: [command[0], "-c", _FASTER, f"{speed:g}", *command[3:]]
+
 
 class MonitorProcess:
     """`rag-monitor run` with a configuration in `folder`; ports are free ones unless the configuration names them.
