@@ -282,6 +282,7 @@ async def live_once(history: History, folder: Path, judge: Judging, until: Calla
             evaluation=live(chosen, judges={"": judge}, lent=lent,
                             sinks={"history": deliver}, memory=spool, draws=spool.draws),
             spool=spool, runtime=lent, rate=1.0, traffic=TrafficRules(TrafficSettings(), "s", lent),
+            in_hand_limit=2**27, arrivals_at_most=2**23,
         )  # fmt: skip
         stop = anyio.Event()
         async with anyio.create_task_group() as tasks:

@@ -48,10 +48,10 @@ class Pipeline:
         workers: read and evaluate locally.
         rate: head sampling rate, 0 to 1.
         traffic: decides which requests count.
-        closed_limit: maximum closed traces and rows waiting to be read; above it receivers refuse.
         in_hand_limit: maximum memory of complete traces and rows that have not ended, in bytes; above it receivers
             refuse.
         arrivals_at_most: maximum memory of the ids of what arrived, in bytes.
+        closed_limit: maximum closed traces and rows waiting to be read; above it receivers refuse.
         alerts: count received traces.
         recorder: writes the request log; None where that is off.
         private: drops and masks personal data; by default nothing.
@@ -72,9 +72,9 @@ class Pipeline:
         runtime: Runtime,
         rate: float,
         traffic: TrafficRules,
+        in_hand_limit: int,
+        arrivals_at_most: int,
         closed_limit: int = 5_000,
-        in_hand_limit: int = 128 * 1024**2,
-        arrivals_at_most: int = 8 * 1024**2,
         alerts: SelfAlertChecks | None = None,
         recorder: Recorder | None = None,
         private: PrivacyFilter | None = None,

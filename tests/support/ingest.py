@@ -93,6 +93,7 @@ class Entrance:
             "in_flight": self.in_flight,
             "ledger": self.ledger,
             "runtime": lent,
+            "seen_at_most": 2**22,
         }
         spans = SpanIngest(
             sources=["otlp_http"], record_marks=[b"gen_ai"], assembly=self.assembly, processor=processor, **shared

@@ -98,6 +98,7 @@ async def pipeline(tmp_path, evaluators=None, *, made=At, sink="test", closed_li
             workers=ThisProcess(LocalReader(registry.conventions(), ExtractionSettings(), evaluators, salt="s")),
             assembly=at.assembly, evaluation=evaluation, spool=spool, runtime=lent,
             rate=1.0, traffic=TrafficRules(TrafficSettings(), "s", lent), closed_limit=closed_limit,
+            in_hand_limit=2**27, arrivals_at_most=2**23,
         )  # fmt: skip
         stop, listening = anyio.Event(), anyio.Event()
         async with anyio.create_task_group() as tasks:

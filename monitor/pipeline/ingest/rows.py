@@ -39,7 +39,7 @@ class RowIngest:
         in_flight: InFlight,
         ledger: Ledger,
         runtime: Runtime,
-        seen_at_most: int = 4 * 1024**2,
+        seen_at_most: int,
     ) -> None:
         self._rate = rate
         self._spool = spool

@@ -60,7 +60,7 @@ class SpanIngest:
         processor: FeedbackProcessor | None,
         ledger: Ledger,
         runtime: Runtime,
-        seen_at_most: int = 4 * 1024**2,
+        seen_at_most: int,
     ) -> None:
         self._rate = rate
         self._meta = json.dumps({"rate": rate}).encode()
