@@ -23,11 +23,15 @@ UNFOUND = {"changelog.md": "---\nsearch: {exclude: true}\n---\n"}
 CSS = (
     ".md-grid{max-width:70rem}.md-typeset table:not([class]){font-size:.68rem}"
     ".md-typeset img{border-radius:.3rem}.md-typeset td:first-child code{word-break:keep-all}\n"
+    ".md-typeset code .option{white-space:nowrap}\n"
+    "@media(max-width:45em){.md-typeset table:not([class]) :is(th,td){min-width:0;padding:.5em .6em}}\n"
 )
 
 _FENCE = re.compile(r"^ *(```|~~~)")
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 _ITEM = re.compile(r"^(?:[-*] |\d+\. )")
+_CODE = re.compile(r"<code>[^<]*</code>")
+_OPTION = re.compile(r"(?<![\w-])--\w[\w-]*")
 _LOADED = re.compile(r"<(?:script|img|iframe|link (?!rel=\"canonical\"))[^>]*?(?:src|href)=\"(https?://[^\"]+)\"")
 
 
@@ -62,6 +66,11 @@ def for_site(markdown: str, page: str, folder: Path) -> str:
             lines.append("")  # GitHub begins a list right after a paragraph
         lines.append(_LINK.sub(moved, line) if is_prose else line)
     return re.sub(r'((?:src|srcset)=")docs/', r"\1", "\n".join(lines))
+
+
+def unbroken(html: str) -> str:
+    """Return a page in which no line ends within an option: `-` and `-url` would be read as two."""
+    return _CODE.sub(lambda code: _OPTION.sub(r'<span class="option">\g<0></span>', code[0]), html)
 
 
 def _belongs(before: str) -> bool:
@@ -124,6 +133,11 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Prepare a page."""
     name = page.file.src_uri
     return for_site(markdown, name, ROOT if name in PAGES else (DOCS / name).parent)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Finish the text of a page."""
+    return unbroken(html)
 
 
 def on_post_build(config: Any, **_: Any) -> None:

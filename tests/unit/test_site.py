@@ -80,6 +80,12 @@ def test_the_readme_finds_its_pictures(hooks: Any) -> None:
     assert made == '<img src="images/demo.svg">\n[a](why.md)'
 
 
+def test_no_line_ends_within_an_option_of_a_command(hooks: Any) -> None:
+    made = hooks.unbroken("<p>--a <code>top --once --no-color=x a--b</code></p><pre><code><b>x</b> --c</code></pre>")
+    once, color = '<span class="option">--once</span>', '<span class="option">--no-color</span>'
+    assert made == f"<p>--a <code>top {once} {color}=x a--b</code></p><pre><code><b>x</b> --c</code></pre>"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_headings_are_named_as_on_github(page: Path, hooks: Any) -> None:
     for line in page.read_text().splitlines():
