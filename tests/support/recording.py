@@ -88,13 +88,18 @@ def console(file: TextIO) -> Console:
 
 
 def pictures(drawn: Sequence[tuple[float, str]], every: float) -> list[Picture]:
-    """Choose what was drawn every so many seconds, and the last, of writes with their times."""
+    """Choose what was drawn every so many seconds, and the last, of writes with their times.
+
+    The first that shows something is at 0: a recording that begins with an empty terminal looks broken.
+    """
     chosen: list[Picture] = []
     began, last = drawn[0][0], len(drawn) - 1
     for number, (at, text) in enumerate(drawn):
+        if not chosen:
+            began = at
         if number == last or not chosen or at - began - chosen[-1].at >= every:
             lines = tuple(AnsiDecoder().decode(_CONTROL.sub("", text).rstrip("\n")))
-            if lines and (not chosen or lines != chosen[-1].lines):
+            if any(line.plain.strip() for line in lines) and (not chosen or lines != chosen[-1].lines):
                 chosen.append(Picture(at - began, lines))
     return chosen
 

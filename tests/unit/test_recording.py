@@ -80,6 +80,12 @@ def test_what_rich_draws_on_a_terminal_is_read_back_with_its_colours() -> None:
     assert re.search(rf"\.{look[1]}\{{font-weight:700;fill:#[0-9a-f]{{6}}\}}", svg)
 
 
+def test_a_recording_begins_with_the_first_picture_that_shows_something() -> None:
+    drawn = [(0.0, "\x1b[?25l"), (1.0, " \n "), (7.0, "one"), (13.0, "two")]
+    shown = recording.pictures(drawn, every=5)
+    assert [(one.at, one.lines[0].plain) for one in shown] == [(0, "one"), (6, "two")]
+
+
 def test_a_reader_who_wants_nothing_to_move_sees_the_last_picture() -> None:
     svg = recording.animated([picture(0, "one"), picture(9, "two")], "a title")
     assert "prefers-reduced-motion" in svg
