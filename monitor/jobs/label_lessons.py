@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -24,6 +24,8 @@ _AT_ONCE: Final = 2_000
 """Labels that are read at once: at start the newest."""
 _REMEMBERED: Final = 20_000
 
+_State: TypeAlias = tuple[tuple[int, int], ...]
+
 
 class _Lesson(NamedTuple):
     app: str
@@ -35,17 +37,19 @@ class LabelLessons:
     """Teaches `order` the labels of results of its teacher in this `version`, each result once, by its first label.
 
     Only labels of cases that were drawn at random for review teach: a case that a person picked says more about the
-    person. The inputs are those of the judged result, so a label teaches while that is in the history of `folder`. A
-    label that is changed teaches again only after the next start.
+    person. One that is drawn later teaches then. The inputs are those of the judged result, so a label teaches while
+    that is in the history of `folder`. A label that is changed or deleted counts as it stood first, until the next
+    start.
     """
 
     def __init__(self, order: LearnedOrder, folder: Path, version: str) -> None:
         self._order = order
-        self._labels = LabelReader(folder / files.LABELS)
+        self._path = folder / files.LABELS
+        self._labels = LabelReader(self._path)
         self._results = JudgedReader(folder / files.HISTORY)
         self._version = version
-        self._taught: OrderedDict[str, None] = OrderedDict()
-        self._since = 0.0
+        self._done: OrderedDict[str, None] = OrderedDict()  # results that have taught, or never can
+        self._states: deque[_State] = deque(maxlen=2)
 
     async def run(self) -> None:
         """Look for new labels every five seconds, until cancelled. A file that cannot be read is tried again."""
@@ -60,23 +64,41 @@ class LabelLessons:
             self._order.label(lesson.app, lesson.inputs, defect=lesson.defect)
 
     def _new(self) -> list[_Lesson]:
-        found = []
-        teacher = {"evaluator": self._order.teacher, "version": self._version}
-        for label in self._labels.find(**teacher, since=self._since, limit=_AT_ONCE):
-            self._since = max(self._since, label.at)
-            lesson = self._lesson(label) if label.result_id not in self._taught else None
-            if lesson is not None:
-                found.append(lesson)
-                self._taught[label.result_id] = None
-                if len(self._taught) > _REMEMBERED:
-                    self._taught.popitem(last=False)
-        return found
+        # Times of labels say nothing of when they came: an import brings old ones, and a draw makes others teach.
+        state = _state(self._path)
+        if list(self._states) == [state, state]:  # looked at twice: a clock may be too coarse to tell the last write
+            return []
+        found: dict[str, _Lesson | None] = {}
+        for label in self._labels.find(evaluator=self._order.teacher, version=self._version, limit=_AT_ONCE):
+            if label.result_id in self._done:
+                self._done.move_to_end(label.result_id)
+            elif label.result_id not in found and _may_teach(label):
+                found[label.result_id] = self._lesson(label)
+        # Only now: where a file could not be read, all of it is read again.
+        self._done.update(dict.fromkeys(found))
+        while len(self._done) > _REMEMBERED:
+            self._done.popitem(last=False)
+        self._states.append(state)
+        return [one for one in found.values() if one is not None]
 
     def _lesson(self, label: Label) -> _Lesson | None:
-        if not label.draw.measures or label.verdict is LabelVerdict.CANNOT_TELL:
-            return None
         row = self._results.by_id(label.result_id)
         past = past_result(row) if row is not None else None
         if past is None or past.defect is None or not past.inputs:
             return None
         return _Lesson(past.app, past.inputs, label.verdict is LabelVerdict.DEFECT)
+
+
+def _may_teach(label: Label) -> bool:
+    """Return whether a label is of an answer drawn at random, and says something of it."""
+    return label.draw.measures and label.verdict is not LabelVerdict.CANNOT_TELL
+
+
+def _state(path: Path) -> _State:
+    """Return what changes with every write to the database at `path`."""
+    found = []
+    for one in (path, path.with_name(f"{path.name}-wal")):
+        with suppress(OSError):
+            known = one.stat()
+            found.append((known.st_mtime_ns, known.st_size))
+    return tuple(found)

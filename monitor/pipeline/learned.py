@@ -140,4 +140,4 @@ def _explained(shares: dict[str, float], labels: int, defects: int, measured_by:
         f"{start}: {', '.join(named)}" for start, named in (("For a defect", against), ("Against it", speaks)) if named
     ]
     said = "; ".join(parts) or "No measure says much"
-    return f"Learned from {labels} verdicts, {defects} of them defects. {said}."
+    return f"Learned from {labels} verdicts and labels, {defects} of them defects. {said}."

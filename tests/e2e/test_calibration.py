@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from monitor.model.label import is_test
 from monitor.storage.history.reader import HistoryReader, Search
 from tests.support.command import command, read_rows, write_rows
 from tests.support.monitor import MonitorProcess
@@ -62,11 +64,12 @@ def labels(
 ) -> list[dict[str, Any]]:
     """Labels that measure the judge, of answers that are no longer in the history, as our own files have them."""
     ((about, _), *_) = monitor.samples()["ragmonitor_evaluations_total"]
+    names = islice((name for n in count() if is_test(name := f"{kind}-{n}")), number)
     return [
-        {"id": f"{kind}-{n}", "request_id": f"{kind}-{n}", "app": "shop", "evaluator": EVALUATOR,
+        {"id": name, "request_id": name, "app": "shop", "evaluator": EVALUATOR,
          "version": about["version"], "judged_defect": judged == "defect", "weight": 1, "draw": "uniform",
          "probability": 0.1, "human_label": said, "reviewer": "ana", "labelled_at": at}
-        for n in range(number)
+        for name in names
     ]  # fmt: skip
 
 

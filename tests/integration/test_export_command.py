@@ -237,6 +237,23 @@ def test_a_draw_passes_over_no_answer_because_it_has_a_label_already(monitor: Mo
     assert any(one.draw.measures for one in store.find())
 
 
+def test_a_file_cannot_make_a_label_measure_that_is_of_the_half_shown_to_the_judge(
+    monitor: MonitorProcess, tmp_path: Path
+) -> None:
+    path, state = tmp_path / "labels.jsonl", monitor.folder / "state"
+    (state / "labels.db").unlink(missing_ok=True)
+    said = {"app": "shop", "version": "1", "evaluator": EVALUATOR, "weight": 1, "judged_defect": False}
+    rows = [
+        {"id": f"far-{number}", "request_id": f"far-{number}", "draw": "uniform", "probability": 0.5, **said}
+        for number in range(20)
+    ]
+    write_rows(path, [{**row, "human_label": "good", "reviewer": "ana"} for row in rows])
+    assert labels(monitor, "--import", path).exit_code == 0
+    found = LabelReader(state / "labels.db").find()
+    assert {one.draw.measures for one in found} == {True, False}
+    assert all(one.draw.measures == is_test(one.request_id) for one in found)
+
+
 def test_a_label_of_a_request_that_was_erased_is_not_kept(monitor: MonitorProcess, tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
     row = exported(monitor, "--all")[-1]

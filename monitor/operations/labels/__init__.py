@@ -94,7 +94,9 @@ def import_labels(
                 drawn = store.draw_of(label.result_id)
                 if drawn is not None:
                     label = replace(label, draw=drawn.draw, probability=drawn.probability)
-                elif one.judgement is None:  # no copy of what was kept here, and nothing else says how it was drawn
+                elif one.judgement is None or not is_test(label.request_id):
+                    # No copy of what was kept here says how it was drawn, or it says what cannot be: the other half of
+                    # the requests may be shown to the judge, and none of them is drawn to measure it.
                     label = replace(label, draw=LabelDraw.IMPORTED, probability=None)
                 label = replace(label, user=_user(history, label.request_id))
                 counts[_keep(store, label)] += 1
