@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import os
@@ -21,7 +22,9 @@ REFUSE_FROM: Final = 0.90
 ACCEPT_BELOW: Final = 0.85
 _RETURN_FROM: Final = 0.70
 _INTERVAL: Final = 0.2
-_LOOKS: Final = 5  # in a second
+_QUIET_INTERVAL: Final = 2.0
+_QUIET_AFTER: Final = 2.0  # seconds since something arrived: what was received is being worked on
+_LIST_EVERY: Final = 1.0  # seconds between two searches for processes that have started: they cost most
 _RETURN_EVERY: Final = 2.0
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # malloc.h
 _MMAP_FROM: Final = 4 * 1024**2  # orjson asks for 12 bytes a byte of JSON: 3 MiB for a request that is read at once
@@ -49,7 +52,10 @@ class MemoryWatch:
         self._events = runtime.events
         self._measure = resident if resident is not None else self._resident
         self._processes: list[int] = []
-        self._looks = 0
+        self._listed_at = float("-inf")
+        self._found = 0
+        self._arrived = asyncio.Event()
+        self._arrived_at = float("-inf")
         self._give_back = give_back if give_back is not None else give_back_memory()
         self._gave_back_at = float("-inf")
         self._health = runtime.health
@@ -58,16 +64,32 @@ class MemoryWatch:
         runtime.metrics.memory_limit.set(limit)
 
     async def run(self) -> None:
-        """Look five times a second until cancelled."""
+        """Look until cancelled: five times a second, every two seconds while nothing arrives and much is free.
+
+        What arrives after a quiet time is looked at at once.
+        """
+        self._health.arrives = self._arrived.set
         while True:
             await self.look()
-            await anyio.sleep(_INTERVAL)
+            if self._quiet():
+                with anyio.move_on_after(_QUIET_INTERVAL):
+                    await self._arrived.wait()
+            else:
+                await anyio.sleep(_INTERVAL)
+
+    def _quiet(self) -> bool:
+        """Whether nothing has arrived for a while, and memory is far from the limit."""
+        now = self._clock.monotonic()
+        if self._arrived.is_set():
+            self._arrived.clear()
+            self._arrived_at = now
+        return now - self._arrived_at > _QUIET_AFTER and self._found < _RETURN_FROM * self._limit
 
     def _resident(self) -> int:
-        """Return the resident memory. Processes that have started are looked for once a second: that costs most."""
-        if self._looks % _LOOKS == 0:
+        now = self._clock.monotonic()
+        if now - self._listed_at >= _LIST_EVERY:
+            self._listed_at = now
             self._processes = list(_processes())
-        self._looks += 1
         return sum(map(_resident, self._processes))
 
     async def look(self) -> None:
@@ -78,6 +100,7 @@ class MemoryWatch:
             self._gave_back_at = now
             await anyio.to_thread.run_sync(self._give_back)
             resident = self._measure()
+        self._found = resident
         self._resident_gauge.set(resident)
         was_short = bool(self._health.short_of_memory)
         short = resident > (ACCEPT_BELOW if was_short else REFUSE_FROM) * self._limit

@@ -75,6 +75,15 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def stamp_of(path: str) -> tuple[int, ...]:
+    """Which file it is, its size, and when it was written, in nanoseconds; empty where there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - a third of the cost of a `Path`, and asked every second
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def size_of(path: Path) -> int:
     """Bytes of a file; 0 where there is none."""
     try:

@@ -17,6 +17,8 @@ class Health:
         """The address of each listener, such as `otlp_http: 127.0.0.1:4318`, once it listens."""
         self.short_of_memory = ""
         """Why nothing more should be received: memory is short; empty if it is not."""
+        self.arrives: Callable[[], None] = lambda: None
+        """Called when something is about to be received: memory is looked at more often from then on."""
         self.refusing: Callable[[], str] = str
         """Returns why receivers refuse new data at present; empty if they take it."""
         self.repaired: dict[str, str] = {}

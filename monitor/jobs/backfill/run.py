@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 from collections import Counter, deque
@@ -29,6 +30,7 @@ from monitor.telemetry.events import Event
 
 _LOOK_EVERY: Final = 1.0  # seconds between two looks at the queue
 _TIDY_EVERY: Final = 5.0
+_TIDY_IDLE: Final = 30.0  # where nothing waits and nobody has written to the file
 _WRITE_EVERY: Final = 0.5  # seconds between two writes of missed evaluations
 _ITEMS_AT_ONCE: Final = 200  # in one write
 _REQUESTS_AT_ONCE: Final = 4  # enough to keep a modest pace, few enough that live ones hardly notice
@@ -86,6 +88,7 @@ class Missing:
         self._series = series
         self._runtime = runtime
         self._waiting: deque[Item] = deque()
+        self._some = asyncio.Event()
         self._held = 0
         self._failing = False
         self._failing_gauge = runtime.metrics.database_failing.labels("backfill")
@@ -110,13 +113,17 @@ class Missing:
                 target=drawn.target,
             )
         )
+        self._some.set()
 
     async def run(self) -> None:
         """Write until cancelled, then write the rest. What cannot be written is tried again, in the same pace."""
         try:
             while True:
+                await self._some.wait()
                 await anyio.sleep(_WRITE_EVERY)
                 await self._write()
+                if not self._waiting:
+                    self._some.clear()
         finally:
             with anyio.CancelScope(shield=True):
                 await self._write()
@@ -234,6 +241,8 @@ class _Worker:
         self._busy: set[str] = set()
         self._wake = anyio.Event()
         self._tidied = float("-inf")
+        self._stamps: tuple[object, object] = (None, None)
+        """The state of the file before the last two looks."""
         self._paid = 0.0
 
     async def run(
@@ -248,8 +257,7 @@ class _Worker:
                 found: list[list[Waiting]] = []
                 try:
                     if turn.take():
-                        await self._tidy(summarise)
-                        found = await self._look()
+                        found = await self._find(summarise)
                         if found and opened is None:
                             opening = self._context.open_scorer(self._settings.budget, self._runtime)
                             opened = await stack.enter_async_context(opening)
@@ -270,10 +278,24 @@ class _Worker:
                 with anyio.move_on_after(_LOOK_EVERY):
                     await self._wake.wait()
 
-    async def _tidy(self, summarise: _Summarise) -> None:
+    async def _find(self, summarise: _Summarise) -> list[list[Waiting]]:
+        """Find what can be evaluated now. The file is read only where something waits, or somebody has written to it.
+
+        Two looks must have seen it as it is: a write within the tick of the file's clock in which one looked is seen
+        by the next.
+        """
+        stamp = self._store.stamp()
+        idle = self._stamps == (stamp, stamp) and not any(self._series.pending.values())
+        tidied = await self._tidy(summarise, _TIDY_IDLE if idle else _TIDY_EVERY)
+        found = await self._look() if tidied or not idle else []
+        self._stamps = (self._stamps[1], stamp)
+        return found
+
+    async def _tidy(self, summarise: _Summarise, every: float) -> bool:
+        """Expire what is old, and count what is left, if `every` seconds have gone by since; whether they have."""
         clock = self._runtime.clock
-        if clock.monotonic() - self._tidied < _TIDY_EVERY:
-            return
+        if clock.monotonic() - self._tidied < every:
+            return False
         self._tidied = clock.monotonic()
         now = clock.now()
         expire = partial(self._store.expire, before=now - self._settings.retention, now=now, up_to=self._seen)
@@ -288,6 +310,7 @@ class _Worker:
             for group, number in list(self._series.pending.items()):
                 if number > left.get(group, 0):  # `rag-monitor forget` has deleted them, or the file was lost
                     self._series.ended(group, "forgotten", number=number - left.get(group, 0))
+        return True
 
     async def _look(self) -> list[list[Waiting]]:
         """Count what is new, and find what can be evaluated now."""

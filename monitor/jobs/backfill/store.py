@@ -100,6 +100,7 @@ class BackfillQueue:
         self, path: Path, *, at_most: int, clock: Clock, repaired: Callable[[Repaired], None] = lambda _: None
     ) -> None:
         self._file = Database(path, FORMAT, name="the backfill queue", clock=clock, repaired=repaired)
+        self._paths = str(path), f"{path}-wal"
         self._at_most = at_most
 
     # -- putting in
@@ -273,6 +274,10 @@ class BackfillQueue:
             if batch is None:
                 return dict(db.execute(f"{sql} state <> 'missed' GROUP BY 1").fetchall())
             return dict(db.execute(f"{sql} batch = ? GROUP BY 1", (batch,)).fetchall())
+
+    def stamp(self) -> object:
+        """Return what differs once some process has written to the file, unless within some milliseconds. Quick."""
+        return tuple(map(files.stamp_of, self._paths))
 
     def close(self) -> None:
         """Close the file."""

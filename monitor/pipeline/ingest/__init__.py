@@ -81,6 +81,7 @@ class Ingest:
 
     def refusing(self) -> str:
         """Return why no spans and rows can be taken now; empty if they can. Quick, as every request asks."""
+        self._runtime.health.arrives()
         in_hand = self._spans.in_hand_bytes + self._rows.in_hand_bytes
         if in_hand > self._in_hand_limit:
             return f"evaluation is behind: {in_hand} bytes of complete requests wait"

@@ -44,6 +44,7 @@ _SLOW: Final = 2.0  # seconds at one request after which others no longer wait b
 _PATIENCE: Final = 10.0  # seconds beyond its own limits after which a worker is ended from here
 _LISTENING: Final = 5.0  # seconds that sources may take to listen, before workers start all the same
 _LOOK: Final = 1.0  # seconds between two looks
+_IDLE: Final = 5.0  # seconds until a look while nothing is asked, for a process that ended and left its pipe open
 _LONGEST_PAUSE: Final = 30.0  # seconds between two starts that fail
 _FAILED_STARTS: Final = 3  # in a row, after which this process reads
 _MOST_DEATHS: Final = 2  # of workers, at one request
@@ -91,6 +92,7 @@ class WorkerPool(Workers):
         self._relief: WorkerProcess | None = None
         self._relieving = False
         self._waiting: deque[SentRequest] = deque()
+        self._asked = asyncio.Event()
         metrics = runtime.metrics
         self._busy = metrics.worker_busy_seconds
         metrics.workers.set_function(lambda: sum(one.ready for one in self._workers))
@@ -121,6 +123,10 @@ class WorkerPool(Workers):
             for _ in range(self.number):
                 tasks.start_soon(self._keep_one)
             while True:
+                if all(one.ready and not one.held for one in self._workers) and not self._waiting:
+                    with anyio.move_on_after(_IDLE):
+                        await self._asked.wait()
+                self._asked.clear()
                 await anyio.sleep(_LOOK)
                 now = asyncio.get_running_loop().time()
                 for one in self._workers:
@@ -174,6 +180,7 @@ class WorkerPool(Workers):
             raise _NoWorkers
         piece = SentRequest(frame(request), asyncio.get_running_loop().create_future(), noted)
         self._waiting.append(piece)
+        self._asked.set()
         self._hand_out()
         return await piece.answer
 

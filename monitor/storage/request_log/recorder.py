@@ -74,6 +74,8 @@ class Recorder:
         self._minute: dict[RequestStep, list[float]] = {}
         self._at = -1
         self._wake = asyncio.Event()
+        self._some = asyncio.Event()
+        self._some.set()  # the file is there from the beginning
         self._closing = False
         self._file = store.database(path, runtime.clock, reporter("request_log", runtime.events, runtime.metrics))
         self._tidied = float("-inf")
@@ -88,6 +90,7 @@ class Recorder:
             self._unwritten.inc()
             return
         self._records.append(record)
+        self._some.set()
         if len(self._records) >= _AT_ONCE:
             self._wake.set()
 
@@ -97,6 +100,7 @@ class Recorder:
         at = int(now) // MINUTE * MINUTE
         if at != self._at:
             self._at, self._minute = at, self._sums.setdefault(at, {})
+            self._some.set()
         known = self._minute.get(step)
         if known is not None:
             known[0] += number
@@ -108,6 +112,7 @@ class Recorder:
     def close(self) -> None:
         """Announce that nothing more will come."""
         self._closing = True
+        self._some.set()
         self._wake.set()
 
     async def work(self, every: float) -> None:
@@ -119,6 +124,7 @@ class Recorder:
                 if not self._closing:
                     await self._pause(every)
                 self._wake.clear()
+                self._some.clear()
                 records, self._records = self._records[:_WAITING], []
                 sums, self._sums, self._at = self._sums, {}, -1
                 if records or sums or self._clock.monotonic() - self._tidied >= _TIDY_EVERY:
@@ -139,6 +145,8 @@ class Recorder:
                     await self._wake.wait()
                     self._wake.clear()
         else:
+            with anyio.move_on_after(_TIDY_EVERY):
+                await self._some.wait()
             with anyio.move_on_after(every):
                 await self._wake.wait()
 

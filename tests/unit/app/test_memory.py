@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import anyio
 import pytest
 
+from monitor.app import memory
 from monitor.app.memory import MemoryWatch, give_back_memory, resident_bytes
 from monitor.clock import ManualClock
 from tests.support.runtime import runtime, total
-from tests.support.tools import wait_until
+from tests.support.tools import until, wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -42,6 +44,31 @@ async def test_freed_memory_is_given_back_before_anything_is_refused():
     watch = MemoryWatch(100 * MIB, lent, resident=lambda: used[0], give_back=give_back)
     await watch.look()
     assert lent.health.short_of_memory == ""
+
+
+async def test_what_arrives_after_a_quiet_time_is_looked_at_at_once_and_often_from_then_on(monkeypatch):
+    monkeypatch.setattr(memory, "_QUIET_INTERVAL", 3600.0)
+    lent, looks = runtime(ManualClock()), []
+    watch = MemoryWatch(100 * MIB, lent, resident=lambda: looks.append(1) or MIB, give_back=lambda: None)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch.run)
+        await until(lambda: len(looks) == 1)
+        lent.health.arrives()
+        await until(lambda: len(looks) >= 4)
+        tasks.cancel_scope.cancel()
+    assert not watch._quiet()
+    lent.clock.advance(3)
+    assert watch._quiet()
+
+
+async def test_memory_that_is_nearly_used_up_is_looked_at_often_though_nothing_arrives(monkeypatch):
+    monkeypatch.setattr(memory, "_QUIET_INTERVAL", 3600.0)
+    lent, looks = runtime(ManualClock()), []
+    watch = MemoryWatch(100 * MIB, lent, resident=lambda: looks.append(1) or 75 * MIB, give_back=lambda: None)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch.run)
+        await until(lambda: len(looks) >= 4)
+        tasks.cancel_scope.cancel()
 
 
 def test_memory_of_started_processes_counts():

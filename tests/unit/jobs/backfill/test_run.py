@@ -126,6 +126,25 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScriptedJudge]:
     return use
 
 
+async def test_a_queue_that_nobody_writes_to_is_not_read_and_what_another_process_asks_for_is_found(
+    bench, script, monkeypatch
+) -> None:
+    script(GOOD)
+    reads, looks = [], []
+    asked_after = BackfillQueue.asked_after
+    monkeypatch.setattr(BackfillQueue, "asked_after", lambda queue, n: reads.append(n) or asked_after(queue, n))
+
+    def done(_held: Mapping[str, str]) -> bool:
+        looks.append(len(reads))
+        if len(looks) == 20:
+            bench.ask(bench.item(1))
+        return len(bench.delivered) == 1
+
+    await bench.run(done)
+    assert looks[9] == looks[19]
+    assert bench.balance() == 1
+
+
 async def test_what_is_judged_is_delivered_as_backfill_with_its_weight_and_where_it_came_from(bench, script) -> None:
     script(GOOD, BAD)
     bench.ask(bench.item(1, probability=0.5), bench.item(2))

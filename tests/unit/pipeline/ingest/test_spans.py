@@ -200,6 +200,14 @@ async def test_short_memory_refuses_spans(tmp_path):
         await at.intake.accept(spans(trace_id(1)))
 
 
+async def test_memory_is_looked_at_when_spans_come(tmp_path):
+    async with ingest(tmp_path) as at:
+        came: list[int] = []
+        at.health.arrives = lambda: came.append(1)
+        await at.intake.accept(spans(trace_id(1)))
+        assert came
+
+
 async def test_open_traces_that_nearly_fill_their_memory_refuse_new_spans(tmp_path):
     async with ingest(tmp_path) as at:
         at.assembly = at.intake._spans._assembly = Assembly(AssemblySettings(max_open_bytes=1_000_000))

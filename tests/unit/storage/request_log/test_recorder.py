@@ -88,6 +88,17 @@ async def test_old_trails_go_while_it_runs(tmp_path):
     assert len(RequestLogReader(path).of(f"{2:032x}")) == 1
 
 
+async def test_what_comes_after_a_quiet_time_is_written_while_it_runs(tmp_path):
+    lent, path = runtime(), tmp_path / "request_log.db"
+    async with recording(path, lent, **LIMITS, every=0.001) as keeper:
+        await until(path.exists)
+        for number in range(2):
+            keeper.keep(request_record(number, lent.clock.now()))
+            await until(lambda number=number: outcomes(lent)["kept"] == number + 1)
+        keeper.count(FATE, 3)
+        await until(lambda: [one.number for one in RequestLogReader(path).sums(0, 2e9)] == [3])
+
+
 async def test_what_the_disk_refuses_is_written_when_it_takes_it_again(tmp_path, monkeypatch):
     monkeypatch.setattr(recorder, "_WAITING", 10)
     lent, path = runtime(), tmp_path / "request_log.db"
