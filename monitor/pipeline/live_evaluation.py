@@ -133,9 +133,11 @@ class LiveEvaluation:
         """Score `case` with every local evaluator that samples it, in order. The caller delivers the results.
 
         Each may be sampled by the scores of those before it. `outcome` returns what an evaluator, by its name, makes of
-        the case; by default it is run here.
+        the case; by default it is run here. All are counted together at the end: the rest of a case that is cut off is
+        evaluated again.
         """
         results: list[EvaluationResult] = []
+        chosen: list[Chosen] = []
         for one in self._local:
             how = self._draw(one, case, scores_of(results))
             if how is not None:
@@ -143,9 +145,9 @@ class LiveEvaluation:
                 known = LocalOutcome(found) if (found := _rescored(one, results)) is not None else None
                 if known is None and outcome is not None:
                     known = await outcome(one.evaluator.name)
-                result = await self._scorer.local(one, case, how, known)
-                results.append(self._finish(one, how, case, result))
-        return results
+                results.append(await self._scorer.local(one, case, how, known))
+                chosen.append((one, how))
+        return [self._finish(one, how, case, result) for (one, how), result in zip(chosen, results, strict=True)]
 
     async def ready(self) -> None:
         """Wait while results cannot be published."""

@@ -67,7 +67,10 @@ class Publisher:
         await self.all([result])
 
     async def all(self, results: Sequence[EvaluationResult]) -> None:
-        """Publish results. Returns when the history has them, and every other sink has them or failed."""
+        """Publish results. Returns when the history has them, and every other sink has them or failed.
+
+        A caller that is cancelled waits for the end of a write that has begun: what the history has is published.
+        """
         for result in results:
             for listener in self._listeners:
                 try:
@@ -82,7 +85,10 @@ class Publisher:
                     await (self._store(deliver, results) if name == _STORAGE else deliver(results))
             except Exception as error:  # noqa: BLE001 - a sink that fails must not stop the others; it is counted
                 self._failed(name, error, len(results))
-        self.remember(one.id for one in results)
+            if name == _STORAGE:  # at once: a caller that is cancelled does not get any further
+                self.remember(one.id for one in results)
+        if _STORAGE not in self._sinks:
+            self.remember(one.id for one in results)
 
     async def ready(self) -> None:
         """Wait while the history cannot be written: what would be read now could not be published."""
@@ -106,7 +112,8 @@ class Publisher:
 
     async def _stored(self, deliver: Deliver, results: Sequence[EvaluationResult]) -> bool:
         try:
-            await deliver(results)
+            with anyio.CancelScope(shield=True):  # it is written even so, and would be evaluated again
+                await deliver(results)
         except InvalidData:
             raise
         except MonitorError as error:

@@ -218,17 +218,19 @@ class Readers:
         async def outcome(evaluator: str) -> LocalOutcome:
             return local.outcomes.get(evaluator) or await self._evaluated(one, evaluator)
 
+        boost = await self._feedback.before_sampling(reading) if self._feedback is not None else 0.0
+        await self._delivering.acquire()
         async with self._careful():
             with self._tracer.part("local evaluators"):
                 found = await self._private.score_local(self._evaluation, reading.case, local, outcome)
-        boost = await self._feedback.before_sampling(reading) if self._feedback is not None else 0.0
+        # From here to the delivery nothing waits: what was counted is written, even if this is cut off now.
         chosen = self._evaluation.choose(found.case, found.scores, boost)
         if self._feedback is not None:
             self._feedback.after_sampling(found.case, chosen)
-        if found.results:
-            await self._delivering.acquire()
-        elif not chosen:
-            return RequestOutcome.EVALUATED
+        if not found.results:
+            self._delivering.release()
+            if not chosen:
+                return RequestOutcome.EVALUATED
         judging.start_soon(self._judge, one, found.case, found.results, chosen)
         return None
 

@@ -20,6 +20,7 @@ import yaml
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.prometheus import webhook
 from tests.support.service import BAD, GOOD, RagService
+from tests.support.slow_history import HELD, SlowHistory
 from tests.support.tools import free_port, wait_until
 
 HTTP = {"reload": {"http": True}}
@@ -176,6 +177,33 @@ def test_senders_under_load_lose_nothing_across_ten_reloads(tmp_path: Path, tran
         wait_until(lambda: set(ids(monitor)) == set(asked), 30, "a result for every trace")
         assert len(ids(monitor)) == len(asked), "something was judged twice"
         wait_until(lambda: monitor.total("ragmonitor_traces_pending") == 0, 20, "the end of all")
+        assert_balanced(monitor.samples())
+        assert monitor.terminate() == 0
+
+
+@pytest.mark.parametrize("end", ["reload", "restart"])
+def test_a_result_that_was_being_written_when_its_configuration_ended_is_not_counted_again(
+    tmp_path: Path, end: str
+) -> None:
+    given = {**HTTP, "evaluators": [{"type": "overlap_groundedness"}], "alerts": []}
+    with SlowHistory(tmp_path, given) as monitor:
+        assert monitor.post(rows(HELD), "/v1/cases", "application/json") == 200
+        monitor.wait_for_total(1, "ragmonitor_evaluations_total")
+        assert not ids(monitor)
+        if end == "reload":
+            assert monitor.reload(slices=["tenant"]) == "200 Changed: slices.\n"
+        else:
+            assert monitor.terminate() == 0
+            monitor.start()
+        assert ids(monitor) == [HELD], "it was written when the life before had ended"
+        assert monitor.post(rows("after"), "/v1/cases", "application/json") == 200
+        wait_until(lambda: HELD in ids(monitor) and "after" in ids(monitor), 20, "both results")
+        wait_until(lambda: monitor.total("ragmonitor_traces_pending") == 0, 20, "the end of all")
+        monitor.wait_for_total(1, "ragmonitor_evaluations_total")
+        (rate,) = overview(monitor)["apps"][0]["rates"]
+        assert rate["evaluated"] == 2
+        assert sorted(ids(monitor)) == ["after", HELD]
+        wait_until(lambda: monitor.total("ragmonitor_spool_records") == 0, 20, "the end of the spool")
         assert_balanced(monitor.samples())
         assert monitor.terminate() == 0
 

@@ -9,6 +9,7 @@ import pytest
 from monitor.errors import InvalidData, MonitorError
 from monitor.pipeline import publish, read
 from monitor.pipeline.publish import Publisher
+from monitor.stages import stop_deadline
 from monitor.telemetry.events import Event
 from tests.support.evaluators import LocalEvaluator, Memory, configured
 from tests.support.pipeline import At, pipeline
@@ -145,6 +146,64 @@ async def test_one_caller_tries_to_write_the_history_and_one_line_says_that_it_c
         await publisher.ready()
     for event in (Event.SINK_FAILED, Event.SINK_RECOVERED):
         assert total(lent.metrics, "ragmonitor_events_total", event=event.value) == 1
+
+
+async def test_what_is_being_written_when_its_caller_is_cancelled_is_known_as_published():
+    lent, memory, writing, written = runtime(), Memory(), anyio.Event(), anyio.Event()
+
+    async def slow(_):
+        writing.set()
+        await written.wait()
+
+    async def other(_):
+        await anyio.lowlevel.checkpoint()
+
+    publisher = Publisher({"storage": slow, "other": other}, memory, lent)
+    async with anyio.create_task_group() as callers:
+        callers.start_soon(publisher.one, judged(1))
+        await writing.wait()
+        callers.cancel_scope.cancel()
+        assert not memory.ids
+        written.set()
+    assert publisher.has(judged(1).id)
+
+
+async def test_a_caller_that_is_cancelled_while_the_history_cannot_be_written_gives_up_after_the_present_attempt():
+    lent, memory, tries = runtime(), Memory(), []
+
+    async def full(_):
+        tries.append(True)
+        raise MonitorError("database or disk is full")
+
+    publisher = Publisher({"storage": full}, memory, lent)
+    async with anyio.create_task_group() as callers:
+        callers.start_soon(publisher.one, judged(1))
+        await until(lambda: tries)
+        callers.cancel_scope.cancel()
+    assert not publisher.has(judged(1).id)
+
+
+class CutOff(At):
+    """A pipeline whose history is slow: it writes when the test is over, or the gate opens."""
+
+    async def deliver(self, results):
+        await self.gate.wait()
+        await super().deliver(results)
+
+    def counted(self):
+        return total(self.metrics, "ragmonitor_evaluations_total")
+
+
+async def test_of_what_was_counted_when_a_stop_cuts_the_pipeline_off_everything_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(read, "_DELIVERING", 3)
+    monkeypatch.setattr(stop_deadline, "_OVER", {"requests": 0.0, "sinks": 0.0, "connections": 0.0})
+    async with pipeline(tmp_path, [configured(LocalEvaluator())], made=CutOff, sink="storage") as at:
+        for number in range(10):
+            await at.rows(f"r{number}", ack=at.ack(number))
+        await until(lambda: at.counted() == 3)
+        await anyio.lowlevel.checkpoint()
+    assert len(at.results) == len(at.settled) == at.counted() == at.request_outcome("evaluated")
+    assert at.balanced() == 10
 
 
 @pytest.mark.parametrize("error", [InvalidData("no such column"), ValueError("a fault of ours")])
