@@ -14,7 +14,10 @@ from monitor.pipeline.introspection.explain import (
     ExternalScores,
     MonitorSetup,
     TraceFacts,
+    above,
+    at_least,
     clock_time,
+    several,
 )
 from monitor.pipeline.introspection.explain.evaluator import explain_evaluator
 from monitor.pipeline.introspection.explain.trace import explain_trace
@@ -65,3 +68,22 @@ def test_on_one_request_it_says_that_there_is_none_and_of_an_unknown_name_that_i
 def test_a_time_that_no_calendar_has_is_unknown(at):
     assert clock_time(at) == "an unknown time"
     assert clock_time(0.0) == "1970-01-01 00:00:00 UTC"
+
+
+@pytest.mark.parametrize(
+    ("value", "enough", "more"),
+    [
+        (0.5, "at least 0.5", "at least 0.5001"),
+        (0.41233, "at least 0.4124", "at least 0.4124"),
+        (0.0004123, "at least 0.0004123", "at least 0.0004124"),
+        (0.99999, "at least 1", "at least 1"),
+        (1.0, "at least 1", "at least 1"),
+        (0.0, "at least 0", "at least 0.0001"),
+    ],
+)
+def test_a_share_is_rounded_up_to_four_digits(value, enough, more):
+    assert (at_least(value), above(value)) == (enough, more)
+
+
+def test_numbers_of_things_are_written_with_their_plural():
+    assert [several(number, "span") for number in (0, 1, 2, 1234)] == ["0 spans", "1 span", "2 spans", "1,234 spans"]
