@@ -5,6 +5,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+LATEST: Final = 253_402_300_800.0
+"""Wall-clock second, the year 10000: labels are given before it, and not before 1970. Others no calendar can write."""
 
 
 class LabelVerdict(StrEnum):

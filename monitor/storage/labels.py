@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from monitor.clock import Clock
 from monitor.errors import InvalidData
-from monitor.model.label import Label, LabelDraw, LabelVerdict, ReviewDraw
+from monitor.model.label import LATEST, Label, LabelDraw, LabelVerdict, ReviewDraw
 from monitor.privacy.erasure import ErasureMarks
 from monitor.storage.damage import Repaired
 from monitor.storage.erasing import erasing
@@ -296,6 +296,8 @@ def _checked(label: Label) -> Label:
         raise InvalidData(f"label: level has {len(level):,} characters, the limit is {_LONGEST_NAME}")
     if not all(map(math.isfinite, (label.at, label.answered_at, label.weight, label.score or 0.0))):
         raise InvalidData("label: at, answered_at, weight and score are finite numbers")
+    if not 0 <= label.at < LATEST:
+        raise InvalidData(f"label: at is between 1970 and the year 9999, not {label.at:g}")
     if label.weight <= 0:
         raise InvalidData(f"label: weight is above 0, not {label.weight:g}")
     if label.draw.measures != (label.probability is not None):

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from monitor.errors import ConfigError
-from monitor.model.label import LabelVerdict
+from monitor.model.label import LATEST, LabelVerdict
 from monitor.storage.history.rows import load
 
 VERDICTS: Final[Mapping[str, LabelVerdict]] = {
@@ -308,18 +308,27 @@ def _first(value: Any) -> Any:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
-        value = float(value)
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+    if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
+        return None
+    try:
+        number = float(value) if isinstance(value, str | int | float) else math.nan
+    except OverflowError:  # a whole number of hundreds of digits
+        return None
+    return number if math.isfinite(number) else None
 
 
 def parse_time(value: Any) -> float | None:
-    """Read a time: ISO 8601, UTC unless it says otherwise, or seconds or milliseconds since the epoch."""
+    """Read a time: ISO 8601, UTC unless it says otherwise, or seconds or milliseconds since the epoch.
+
+    None for anything else, and for times before 1970 or after the year 9999.
+    """
     number = _number(value)
     if number is not None:
-        return number / 1000 if number > _MILLISECONDS else number
-    try:
-        at = datetime.fromisoformat(_text(value)) if value else None
-        return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() if at is not None else None
-    except (ValueError, OverflowError):
-        return None
+        at = number / 1000 if number > _MILLISECONDS else number
+    else:
+        try:
+            stamp = datetime.fromisoformat(_text(value))
+            at = (stamp if stamp.tzinfo is not None else stamp.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            return None
+    return at if 0 <= at < LATEST else None

@@ -119,6 +119,8 @@ def test_hostile_text_is_kept_as_it_is(store: LabelStore):
         ({"request_id": "x" * 513}, "the limit is 512"),
         ({"level": "x" * 513}, "the limit is 512"),
         ({"score": float("nan")}, "finite"),
+        ({"at": -1.0}, "between 1970 and the year 9999"),
+        ({"at": 1e12}, "between 1970 and the year 9999"),
         ({"weight": 0.0}, "above 0"),
         ({"probability": None}, "belongs to results drawn at random"),
         ({"probability": 1.5}, "up to 1"),

@@ -9,7 +9,7 @@ import pytest
 
 from monitor.errors import ConfigError
 from monitor.model.label import LabelVerdict
-from monitor.operations.labels.reading import VerdictWords, read_labels
+from monitor.operations.labels.reading import VerdictWords, parse_time, read_labels
 
 GOOD, DEFECT, CANNOT_TELL = LabelVerdict.GOOD, LabelVerdict.DEFECT, LabelVerdict.CANNOT_TELL
 WORDS = VerdictWords()
@@ -143,6 +143,8 @@ def test_label_studio_gives_a_label_for_each_annotation_that_was_not_cancelled()
         b"\xff\xfe\x00{",
         json.dumps({"id": "\ud800" * 10, "human_label": "good\x1b[31m" * 1000}).encode(),
         b'{"id": "a", "defect": true, "probability": "NaN", "weight": 1e400}',
+        b'{"id": "a", "human_label": "good", "weight": 1%b, "labelled_at": -9%b}' % (b"0" * 400, b"0" * 400),
+        b'{"id": "a", "human_label": 9%b}' % (b"9" * 5000),
     ],
 )
 def test_hostile_files_give_problems_and_no_error(content: bytes) -> None:
@@ -153,3 +155,23 @@ def test_hostile_files_give_problems_and_no_error(content: bytes) -> None:
 def test_a_broken_array_and_a_broken_csv_are_errors_with_their_place() -> None:
     with pytest.raises(ConfigError, match="not JSON"):
         read_labels(b'[{"id": ', WORDS)
+
+
+@pytest.mark.parametrize(
+    ("value", "at"),
+    [
+        (1_772_366_400, 1_772_366_400.0),
+        ("1772366400000", 1_772_366_400.0),
+        ("2026-03-01T12:00:00Z", 1_772_366_400.0),
+        ("2026-03-01T13:00:00+01:00", 1_772_366_400.0),
+        ("2026-03-01T12:00:00", 1_772_366_400.0),
+        ("1960-03-01", None),
+        (-1, None),
+        (1e300, None),
+        ("soon", None),
+        (None, None),
+        ("", None),
+    ],
+)
+def test_a_time_that_no_calendar_can_write_is_none(value: Any, at: float | None) -> None:
+    assert parse_time(value) == at
