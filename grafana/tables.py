@@ -27,6 +27,10 @@ class Column:
     trend: bool = False
     """Whether to show a small graph over the dashboard's time range instead of the current value."""
 
+    rows: str = ""
+    """A query that finds every row, for a column whose own query may find nothing at all. Grafana joins columns by the
+    labels that all of them have: one without a row would leave the table with its first column alone."""
+
 
 def rows(
     title: str,
@@ -58,7 +62,8 @@ def rows(
     )
     asked = [one for one in columns if one.query]
     for one in asked:
-        target = prometheus.Dataquery().ref_id(one.name.replace(" ", "_")).expr(one.query)
+        query = f"{one.query}\nor\n({one.rows}) * NaN" if one.rows else one.query
+        target = prometheus.Dataquery().ref_id(one.name.replace(" ", "_")).expr(query)
         panel.with_target(target.range() if one.trend else target.instant().format(PromQueryFormat.TABLE))
     trends = {one.name.replace(" ", "_"): one for one in asked if one.trend}
     if trends:
@@ -79,9 +84,11 @@ def rows(
         _transform(panel, "organize", {"excludeByName": {}, "indexByName": {}, "renameByName": given})
     for one in columns:
         shown = {"unit": one.unit, **({"decimals": 2} if one.unit == SHARE else {})} if one.query else {}
-        override(panel, one.name, {**shown, **(one.properties or {})})
+        override(panel, one.name, {**shown, **(_NONE if one.rows else {}), **(one.properties or {})})
     return panel
 
+
+_NONE: Properties = {"mappings": [{"type": "special", "options": {"match": "nan", "result": {"text": "-"}}}]}
 
 UNSET: Properties = {
     "mappings": [{"type": "special", "options": {"match": "empty", "result": {"text": "(none)", "color": GREY}}}]

@@ -86,11 +86,12 @@ def _figures() -> list[Panel]:
 
 def _columns() -> list[Column]:
     rate = Rate()
+    scored = f"max by (app, evaluator) ({rate.scored})"  # limits are recorded: without the rules there are none
     return [
         Column("state", rate.leading(state(rate)), properties=as_state()),
         Column("rate", rate.leading(rate.rate), SHARE, {"custom.width": 80}),
-        Column("at least", rate.leading(rate.lower), SHARE, {"custom.width": 80}),
-        Column("at most", rate.leading(rate.upper), SHARE, {"custom.width": 80}),
+        Column("at least", rate.leading(rate.lower), SHARE, {"custom.width": 80}, rows=scored),
+        Column("at most", rate.leading(rate.upper), SHARE, {"custom.width": 80}, rows=scored),
         Column("scored", rate.leading(rate.scored), COUNT, few(FEW)),
         Column(
             "trend",

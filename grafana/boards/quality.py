@@ -97,6 +97,7 @@ def _week() -> Panel:
 
 def _versions() -> Panel:
     rate = Rate((ONE_APP, EVALUATOR))
+    scored = f"{rate.scored} > 0"
     return rows(
         "By version",
         "One row per version of an evaluator (prompt or code, options, judge model) with scores within the window."
@@ -104,9 +105,9 @@ def _versions() -> Panel:
         Column("evaluator"),
         Column("version"),
         Column("rate", rate.rate, SHARE, {"custom.width": 80}),
-        Column("at least", rate.lower, SHARE, {"custom.width": 80}),
-        Column("at most", rate.upper, SHARE, {"custom.width": 80}),
-        Column("scored", f"{rate.scored} > 0", COUNT, few(FEW)),
+        Column("at least", rate.lower, SHARE, {"custom.width": 80}, rows=scored),
+        Column("at most", rate.upper, SHARE, {"custom.width": 80}, rows=scored),
+        Column("scored", scored, COUNT, few(FEW)),
         width=24,
         sort=("rate",),
         hide=("app",),
@@ -154,6 +155,7 @@ def _by_rule() -> Rate:
 
 def _rules() -> Panel:
     rate = _by_rule()
+    scored = f"{rate.scored} > 0"
 
     def threshold_by_rule(severity: str) -> str:
         return f"{rate.weight} * 0\n+ on (app, evaluator, defect_rule) group_left ()\n{rule_threshold(severity)}"
@@ -168,9 +170,9 @@ def _rules() -> Panel:
         Column("rate", rate.rate, SHARE, {"custom.width": 80}),
         Column("at least", rate.lower, SHARE, {"custom.width": 80}),
         Column("at most", rate.upper, SHARE, {"custom.width": 80}),
-        Column("scored", f"{rate.scored} > 0", COUNT, few(FEW)),
-        Column("warning", threshold_by_rule("warning"), SHARE, {"custom.width": 80}),
-        Column("critical", threshold_by_rule("critical"), SHARE, {"custom.width": 80}),
+        Column("scored", scored, COUNT, few(FEW)),
+        Column("warning", threshold_by_rule("warning"), SHARE, {"custom.width": 80}, rows=scored),
+        Column("critical", threshold_by_rule("critical"), SHARE, {"custom.width": 80}, rows=scored),
         width=14,
         sort=("rate",),
         hide=("app", "version"),

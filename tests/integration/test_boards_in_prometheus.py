@@ -15,7 +15,7 @@ from grafana.expressions import EVALUATOR, Rate
 from monitor import config
 from monitor.alerts.prometheus.rules import render
 from monitor.statistics.rates import Sums, estimate
-from tests.support.boards import PATHS, Asked, filled, queries
+from tests.support.boards import PATHS, Asked, filled, load, panels, queries
 from tests.support.fed import LOCAL, Fed, unfinished_trace
 from tests.support.kafka import Broker
 from tests.support.kafka_traces import Traffic
@@ -89,6 +89,25 @@ def test_every_query_of_every_board_finds_series(watched: Watched, one: Asked) -
         return any(not math.isnan(float(series["value"][1])) for series in watched.query(as_asked(one)))
 
     wait_until(numbers, 10, as_asked(one))
+
+
+TABLES = [
+    pytest.param(target["expr"], id=f"{path.stem}: {panel['title']}: {target['refId']}")
+    for path in PATHS
+    for panel in panels(load(path))
+    if panel["type"] == "table"
+    for target in panel["targets"]
+    if target.get("instant")
+]
+
+
+@pytest.mark.parametrize("expression", TABLES)
+def test_every_column_of_a_table_has_rows_also_where_no_rules_record_its_limits(
+    watched: Watched, expression: str
+) -> None:
+    """Grafana joins columns by the labels that all of them have: one without a row leaves only the first column."""
+    asked = filled(expression.replace('app=~"$app', 'app=~".+'), {**VALUES, "window": "41m"})
+    wait_until(lambda: watched.query(asked), 10, asked)
 
 
 def test_limits_that_are_computed_on_a_board_are_those_of_the_estimate(watched: Watched) -> None:
