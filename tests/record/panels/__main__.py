@@ -22,8 +22,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from monitor import config
+from monitor.alerts.prometheus.rates import rates
 from monitor.alerts.prometheus.rules import render
+from monitor.statistics.rates import Z_95
 from tests.support import cache
 from tests.support.boards import PATHS, filled, load
 from tests.support.fed import ATTACK, Fed
@@ -161,13 +165,21 @@ def draw(board: dict[str, Any], name: str, folder: Path, theme: str) -> None:
         )  # fmt: skip
 
 
+def with_limits(rules: str) -> str:
+    """The rules, which also record the limits of the window that is drawn."""
+    given = yaml.safe_load(rules)
+    limits = rates(float(WINDOW), {Z_95}, {Z_95}, of_hours=False)
+    given["groups"].append({"name": "drawn", "interval": "1s", "rules": limits})
+    return yaml.safe_dump(given, sort_keys=False)
+
+
 def collect(folder: Path, seconds: float, paths: Sequence[Path] = PATHS) -> None:
     """Write BOARD.json into `folder`: each board of `paths`, with what Prometheus answered."""
     with tempfile.TemporaryDirectory() as made, LLMServer() as llm:
         fed = Fed(Path(made), llm, canary="3s")
         fed.label()
         with fed.monitor:
-            rules = render(config.load(Path(made) / "config.yaml").alerts, interval=1.0)
+            rules = with_limits(render(config.load(Path(made) / "config.yaml").alerts, interval=1.0))
             with prometheus(Path(made) / "prometheus", [fed.target], rules=rules) as address:
                 began = time.time()
                 feed(fed, seconds, threading.Event())

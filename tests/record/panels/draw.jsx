@@ -58,7 +58,7 @@ function tableFrame(target, targets) {
     fields: [
       { name: 'Time', type: FieldType.time, values: target.result.map((one) => one.value[0] * 1000) },
       ...labels.map((label) => ({ name: label, type: FieldType.string, values: target.result.map((one) => one.metric[label] ?? '') })),
-      { name: value, type: FieldType.number, values: target.result.map((one) => number(one.value[1])) },
+      { name: value, type: FieldType.number, values: target.result.map((one) => Number(one.value[1])) },
     ],
   });
 }
