@@ -283,12 +283,7 @@ def _number(db: Any) -> int:
 
 def _checked(label: Label) -> Label:
     """Return a label as it can be stored. Raises `InvalidData`."""
-    names: dict[str, Any] = {name: _text(getattr(label, name)) for name in _NAMES}
-    for name, text in names.items():
-        if not text and name not in _MAY_BE_EMPTY:
-            raise InvalidData(f"label: {name} is empty")
-        if len(text) > _LONGEST_NAME:
-            raise InvalidData(f"label: {name} has {len(text):,} characters, the limit is {_LONGEST_NAME}")
+    names = _checked_names(label)
     comment, level = _text(label.comment).strip(), None if label.level is None else _text(label.level)
     if len(comment) > LONGEST_COMMENT:
         raise InvalidData(f"label: a comment of {len(comment):,} characters, the limit is {LONGEST_COMMENT:,}")
@@ -305,6 +300,16 @@ def _checked(label: Label) -> Label:
     if label.probability is not None and not 0 < label.probability <= 1:
         raise InvalidData(f"label: probability is above 0 and up to 1, not {label.probability:g}")
     return replace(label, **names, comment=comment, level=level)
+
+
+def _checked_names(label: Label) -> dict[str, Any]:
+    names = {name: _text(getattr(label, name)) for name in _NAMES}
+    for name, text in names.items():
+        if not text and name not in _MAY_BE_EMPTY:
+            raise InvalidData(f"label: {name} is empty")
+        if len(text) > _LONGEST_NAME:
+            raise InvalidData(f"label: {name} has {len(text):,} characters, the limit is {_LONGEST_NAME}")
+    return names
 
 
 _NAMES: Final = ("result_id", "request_id", "app", "evaluator", "version", "reviewer", "user")
