@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -23,8 +23,6 @@ _EVERY: Final = 5.0  # seconds
 _AT_ONCE: Final = 2_000
 """Labels that are read at once: at start the newest."""
 _REMEMBERED: Final = 20_000
-
-_State: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class _Lesson(NamedTuple):
@@ -44,12 +42,13 @@ class LabelLessons:
 
     def __init__(self, order: LearnedOrder, folder: Path, version: str) -> None:
         self._order = order
-        self._path = folder / files.LABELS
-        self._labels = LabelReader(self._path)
+        path = folder / files.LABELS
+        self._labels = LabelReader(path)
+        self._paths = str(path), f"{path}-wal"
         self._results = JudgedReader(folder / files.HISTORY)
         self._version = version
         self._done: OrderedDict[str, None] = OrderedDict()  # results that have taught, or never can
-        self._states: deque[_State] = deque(maxlen=2)
+        self._states: deque[object] = deque(maxlen=2)
 
     async def run(self) -> None:
         """Look for new labels every five seconds, until cancelled. A file that cannot be read is tried again."""
@@ -65,7 +64,7 @@ class LabelLessons:
 
     def _new(self) -> list[_Lesson]:
         # Times of labels say nothing of when they came: an import brings old ones, and a draw makes others teach.
-        state = _state(self._path)
+        state = tuple(map(files.stamp_of, self._paths))
         if list(self._states) == [state, state]:  # looked at twice: a clock may be too coarse to tell the last write
             return []
         found: dict[str, _Lesson | None] = {}
@@ -92,13 +91,3 @@ class LabelLessons:
 def _may_teach(label: Label) -> bool:
     """Return whether a label is of an answer drawn at random, and says something of it."""
     return label.draw.measures and label.verdict is not LabelVerdict.CANNOT_TELL
-
-
-def _state(path: Path) -> _State:
-    """Return what changes with every write to the database at `path`."""
-    found = []
-    for one in (path, path.with_name(f"{path.name}-wal")):
-        with suppress(OSError):
-            known = one.stat()
-            found.append((known.st_mtime_ns, known.st_size))
-    return tuple(found)
