@@ -78,9 +78,15 @@ class At:
 
 
 @asynccontextmanager
-async def pipeline(tmp_path, evaluators=None, *, made=At, sink="test", closed_limit=5_000, **settings):
-    """A pipeline with a spool of its own, by default with one judged evaluator that scores every request."""
+async def pipeline(
+    tmp_path, evaluators=None, *, made=At, sink="test", closed_limit=5_000, parts=(), tracer=None, **settings
+):
+    """A pipeline with a spool of its own, by default with one judged evaluator that scores every request.
+
+    `parts` are pairs of further arguments of `Pipeline`, `settings` those of assembly.
+    """
     lent = runtime(SystemClock())
+    lent = lent if tracer is None else replace(lent, tracer=tracer)
     at = made(lent)
     at.assembly = Assembly(AssemblySettings(**settings))
     async with open_spool(
@@ -93,12 +99,15 @@ async def pipeline(tmp_path, evaluators=None, *, made=At, sink="test", closed_li
             sinks={sink: at.deliver},
             lent=lent,
         )
+        given = {
+            "workers": ThisProcess(LocalReader(registry.conventions(), ExtractionSettings(), evaluators, salt="s")),
+            "traffic": TrafficRules(TrafficSettings(), "s", lent),
+            **dict(parts),
+        }
         whole = Pipeline(
-            sources=[Handed()], conventions=registry.conventions(),
-            workers=ThisProcess(LocalReader(registry.conventions(), ExtractionSettings(), evaluators, salt="s")),
-            assembly=at.assembly, evaluation=evaluation, spool=spool, runtime=lent,
-            rate=1.0, traffic=TrafficRules(TrafficSettings(), "s", lent), closed_limit=closed_limit,
-            in_hand_limit=2**27, arrivals_at_most=2**23,
+            sources=[Handed()], conventions=registry.conventions(), assembly=at.assembly, evaluation=evaluation,
+            spool=spool, runtime=lent, rate=1.0, closed_limit=closed_limit, in_hand_limit=2**27,
+            arrivals_at_most=2**23, **given,
         )  # fmt: skip
         stop, listening = anyio.Event(), anyio.Event()
         async with anyio.create_task_group() as tasks:

@@ -63,7 +63,7 @@ def sampler(order: LearnedOrder, *, sample: Sampler, names: tuple[str, ...] = ("
     evaluators = [OVERLAP, LEARNED, *(made(name, sample) for name in names)]
     return CaseSampler(
         evaluators,
-        versions={one.evaluator.name: "1" for one in evaluators},
+        versions={one.evaluator.name: "v1" for one in evaluators},
         draws=None,
         runtime=runtime(),
         salt="",
@@ -72,7 +72,8 @@ def sampler(order: LearnedOrder, *, sample: Sampler, names: tuple[str, ...] = ("
 
 
 def past(number: int = 1, **more: object) -> PastResult:
-    fields = {"result": str(number), "app": "shop", "evaluator": "groundedness", "version": "1", "inputs": SEEN}
+    version = b"v1".decode()  # as read from a file: equal to the other, and another object
+    fields = {"result": str(number), "app": "shop", "evaluator": "groundedness", "version": version, "inputs": SEEN}
     return PastResult(**{**fields, "defect": True, **more})  # type: ignore[arg-type]
 
 

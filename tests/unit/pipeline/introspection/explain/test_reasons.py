@@ -81,3 +81,60 @@ def test_an_unknown_word_of_a_later_version_is_shown_as_it_is():
 
 def test_every_cause_is_a_word_of_its_own():
     assert len({cause.value for cause in Cause}) == len(Cause)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "detail", "setting"),
+    [
+        ("sampled_out", "traffic.rates.synthetic", "traffic.rates.synthetic: at least 0.25"),
+        ("sampled_out", "", ""),
+        ("filtered", "traffic.health_checks", "traffic.health_checks: true"),
+        ("filtered", "traffic.drop[0]", "traffic.drop[0]: remove this rule"),
+        ("filtered", "traffic.zebra", "traffic.zebra: remove this rule"),
+        (
+            "incomplete",
+            "the parent of 3 spans never came",
+            "extraction.orphans_are_roots: true, if that span is only sent to another backend",
+        ),
+        (
+            "incomplete",
+            "",
+            "assembly.idle_timeout: longer than 1 min, if the missing spans arrive later than that",
+        ),
+        ("expired", "", "storage.retention: longer"),
+        ("of_a_later_version", "", ""),
+    ],
+)
+def test_what_was_left_out_names_the_rule_or_rate_that_did_it(outcome, detail, setting):
+    assert reasons.of_outcome(outcome, detail, SETUP, draw=0.25).setting == setting
+
+
+def test_the_detail_of_an_end_follows_its_sentence():
+    assert reasons.of_outcome("failed_request", "HTTP 500", SETUP).text.endswith("nothing to evaluate: HTTP 500")
+    assert reasons.of_outcome("failed_request", "", SETUP).text.endswith("nothing to evaluate")
+    assert reasons.of_outcome("filtered", "traffic.drop[0]", SETUP).text.endswith(": traffic.drop[0] matches it")
+
+
+def test_the_detail_of_a_reason_follows_its_sentence_in_brackets():
+    assert reasons.of_unscored("refusal", "a policy", EVALUATOR).text == "the judge refused to evaluate it (a policy)"
+    assert reasons.of_unscored("quantum", "a policy", None).text == "it produced no score: quantum (a policy)"
+    assert reasons.of_unscored("quantum", "", None).text == "it produced no score: quantum"
+
+
+def test_a_number_that_is_not_known_is_left_out():
+    assert reasons.of_unscored("timeout", "", None).setting == "judge.timeout: longer"
+    assert reasons.of_unscored("overloaded", "", None).setting == "judge.max_concurrency: higher"
+    assert reasons.of_unscored("budget", "", None).setting == "judge.budget: higher"
+    large = reasons.of_unscored("too_large", "", EVALUATOR).setting
+    assert large == "judges.small.max_characters: higher than 400,000, if the model's context window has room"
+    assert reasons.of_unscored("too_large", "", None).setting.startswith("judge.max_characters: higher, if")
+
+
+def test_without_any_evaluator_none_is_configured():
+    assert reasons.not_configured("x", MonitorSetup(evaluators=[])).text.endswith("configured: none")
+
+
+def test_a_score_of_an_unknown_tool_is_an_external_score():
+    assert reasons.external("of_a_later_version") == "an external score"
+    assert reasons.expected_source("user_feedback") == "feedback"
+    assert reasons.expected_source("judged") == ""
