@@ -76,5 +76,5 @@ async def run(
 
 async def _end_for_good(stop: anyio.Event, ending: Ending, doors: Doors) -> None:
     await stop.wait()
-    doors.keep = False
+    doors.keep_none()
     ending.stop()

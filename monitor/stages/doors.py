@@ -44,7 +44,7 @@ class Door(Generic[App]):
         self._opened.set()
 
     async def wait(self) -> App | None:
-        """Return what responds after the reload; None if that takes too long, or too many wait already."""
+        """Return what responds after the reload; None if that takes too long, never comes, or too many wait already."""
         if self._waiting >= _MOST_WAITING:
             return None
         self._waiting += 1
@@ -54,6 +54,10 @@ class Door(Generic[App]):
             return self.app
         finally:
             self._waiting -= 1
+
+    def refuse(self) -> None:
+        """Let no request wait any longer: there is no reload to wait for."""
+        self._opened.set()
 
     async def close(self) -> None:
         """Let new requests wait, and end those that run: they get a second, then they are cut off."""
@@ -146,6 +150,12 @@ class Doors:
         task = asyncio.current_task()
         for door in self._doors:
             door.running.discard(task)
+
+    def keep_none(self) -> None:
+        """Let each server end with what it serves, as the process ends. Requests that wait are refused at once."""
+        self.keep = False
+        for door in self._doors:
+            door.refuse()
 
     async def close(self) -> None:
         """Stop all servers that are left."""

@@ -23,7 +23,9 @@ def lay() -> None:
     writer = importlib.import_module("monitor.storage.history.writer").Writer
     deadline = importlib.import_module("monitor.stages.stop_deadline").StopDeadline
     write, left = writer.write, deadline.left
-    stopping, limits, held = threading.Event(), [], []
+    stopping = threading.Event()
+    limits: list[float] = []
+    held: list[bool] = []
 
     def left_noted(self: Any, step: str) -> float:
         found: float = left(self, step)

@@ -80,6 +80,18 @@ async def test_a_request_that_comes_in_between_waits_for_the_next_application() 
     assert await waiting in ("second", None)  # the second may be gone again by the time that it looks
 
 
+async def test_requests_that_wait_when_the_process_is_to_end_are_refused_at_once() -> None:
+    doors, server = Doors(), Server()
+    doors.keep = True
+    await serving(doors, "first", server)
+    waiting = asyncio.create_task(server.doors[0].wait())
+    await asyncio.sleep(0)
+    doors.keep_none()
+    assert await waiting is None
+    assert await server.doors[0].wait() is None, "nor do later ones wait"
+    await doors.close()
+
+
 async def test_only_so_many_requests_wait_and_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_WAITING", 1)
     monkeypatch.setattr(module, "_LONGEST_WAIT", 0.01)
