@@ -25,6 +25,25 @@ SENT, LABELLED, FIRST = 70, 50, 10
 QUEUE = f"app=shop&evaluator={EVALUATOR}&by=measure"
 
 
+# Elements that stand out on a side, but for those in a box that scrolls by itself; and what is hard to hit.
+WIDER = """JSON.stringify([...document.querySelectorAll("body *")].filter(one => {
+  const place = one.getBoundingClientRect();
+  return place.width && (place.right > innerWidth + 1 || place.left < -1) && !one.closest(".scroll, pre, .skip");
+}).map(one => one.outerHTML.slice(0, 120)))"""
+CONTROLS = (
+    "button, select, input:not([type=hidden]), textarea, summary, .links a, .sum a, .choice a, .narrower a, nav a"
+)
+TOO_SMALL = """JSON.stringify([...document.querySelectorAll(%s)].filter(one => {
+  const place = one.getBoundingClientRect();
+  return place.height && place.height < (one.name === "verdict" ? 44 : 34);
+}).map(one => one.outerHTML.slice(0, 120)))""" % json.dumps(CONTROLS)  # noqa: UP031 - braces
+PLACES = """JSON.stringify(Object.fromEntries(["verdicts", "asks", "question", "response"].map(name => {
+  const place = document.querySelector("." + name).getBoundingClientRect();
+  return [name, [place.top, place.bottom]];
+})))"""
+LONG_WORD = "manuals/" + "averylongpart" * 12
+
+
 def names(number: int) -> list[str]:
     """Ids of answers that may be drawn to measure the judge."""
     found, at = [], 0
@@ -47,7 +66,8 @@ def monitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitorProcess
     }
     with MonitorProcess(folder, settings) as running:
         rows = [
-            {"id": name, "app": "shop", "question": f"Can I get my money back? ({name})", "contexts": [CONTEXT],
+            {"id": name, "app": "shop", "contexts": [CONTEXT],
+             "question": f"Can I get my money back? {LONG_WORD} ({name})",
              "response": BAD if number % 3 == 0 else GOOD}
             for number, name in enumerate(names(SENT))
         ]  # fmt: skip
@@ -144,21 +164,29 @@ def test_a_session_by_keyboard_moves_the_corrected_rate_and_narrows_its_limits(
         assert secret not in json.dumps(lines) + monitor.log.read_text()
 
 
-def test_a_phone_needs_no_sideways_scrolling_and_has_the_keys_at_hand(
+def test_on_a_phone_nothing_is_wider_than_the_screen_and_everything_can_be_hit_with_a_thumb(
     monitor: MonitorProcess, browser: Browser
 ) -> None:
     url = f"http://127.0.0.1:{monitor.metrics_port}"
+    browser.look(PHONE)
     browser.do("Network.clearBrowserCookies")
     sign_in(browser, url, ANA)
     loaded(browser, "document.body.innerText.includes('Signed in as ana')", "the queues")
-    for dark in (False, True):
-        browser.look(PHONE, dark=dark)
-        for path in ("/review", f"/review/label?{QUEUE}", "/review/labels"):
+    label = f"/review/label?{QUEUE}".replace("measure", "newest")
+    judge = f"/review/judge?app=shop&evaluator={EVALUATOR}"
+    for dark, scripts in ((False, True), (True, False)):
+        browser.look(PHONE, dark=dark, scripts=scripts)
+        for path in ("/review", label, "/review/labels?show=all", judge):
             browser.open(url + path)
             assert browser.value("document.documentElement.scrollWidth") <= PHONE[0], path
-    browser.open(f"{url}/review/label?{QUEUE}")
-    bottom = browser.value("document.querySelector('.verdicts').getBoundingClientRect().bottom")
-    assert 0 < bottom <= PHONE[1] + 1, "the verdicts are on the screen before anything is scrolled"
+            assert json.loads(browser.value(WIDER)) == [], path
+            assert json.loads(browser.value(TOO_SMALL)) == [], path
+    browser.open(url + label)
+    places = json.loads(browser.value(PLACES))
+    assert 0 < places["verdicts"][1] <= PHONE[1] + 1, "the verdicts are on the screen before anything is scrolled"
+    assert places["asks"][1] < places["question"][0] < places["response"][0], "and above the answer what is asked of it"
+    browser.look(DESKTOP)
+    assert min(json.loads(browser.value(PLACES))["asks"]) > places["question"][0], "on a desk it is beside the verdicts"
 
 
 def test_two_people_disagree_without_scripts_and_what_is_forgotten_takes_no_comment_along(
