@@ -41,6 +41,9 @@ MOST_BYTES = 100_000
 
 EVALUATOR = "overlap_groundedness"
 QUICKLY = feeder.Schedule(healthy=15, growing=15)
+MORE = 300
+"""Results after the alert, so that the trend shows what happened."""
+
 BOARD_SECONDS = 240.0
 WIDE, TALL = (1200, 760), (1200, 900)
 
@@ -95,6 +98,8 @@ def of_the_demo(folder: Path) -> None:
             return any(one["status"] == "firing" and one["severity"] == "critical" for one in alerts)
 
         wait_until(critical, 120, "a critical alert")
+        scored = monitor.total("ragmonitor_evaluations_total")
+        wait_until(lambda: monitor.total("ragmonitor_evaluations_total") > scored + MORE, 120, "what followed it")
         take(browser, "overview", f"{site}/?window=10m")
         asked = f"/api/v1/answers?app={feeder.DEGRADING}&evaluator={EVALUATOR}&limit=20"
         worst = json.loads(monitor.get(asked))["answers"]
