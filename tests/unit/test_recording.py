@@ -99,3 +99,4 @@ def test_the_recording_in_the_docs_is_small_and_ends_with_a_critical_alert() -> 
     svg = (DOCS / "images" / "demo.svg").read_text()
     assert len(svg.encode()) < 100_000
     assert any("ALERT CRITICAL" in text for text in standing(svg, 1))
+    assert standing(svg, 0), "it begins with something"
