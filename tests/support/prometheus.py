@@ -11,13 +11,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import pytest
 import yaml
 
 from tests.support.tools import free_port, require, wait_until
+
+_LONGEST: Final = 3600  # seconds: a week of rules takes promtool one minute, and many on a machine that is busy
 
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback never goes through a proxy
 
@@ -48,13 +50,13 @@ def await_scrapes(address: str, number: int = 2) -> None:
 def promtool(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run promtool; the caller looks at the exit status."""
     command = [require("promtool", "prometheus"), *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=_LONGEST, check=False)
 
 
 def amtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run amtool; the caller looks at the exit status."""
     command = [require("amtool", "prometheus-alertmanager"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST, check=False)
 
 
 @contextmanager
