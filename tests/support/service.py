@@ -18,9 +18,11 @@ BAD = "Every plan comes with a complimentary trip to Lisbon and lifetime insuran
 class RagService:
     """Answers questions and reports each as one trace of three spans."""
 
-    def __init__(self, exporter: SpanExporter, name: str = "shop") -> None:
+    def __init__(
+        self, exporter: SpanExporter, name: str = "shop", *, processor: BatchSpanProcessor | None = None
+    ) -> None:
         self.provider = TracerProvider(resource=Resource({"service.name": name}))
-        self.processor = BatchSpanProcessor(exporter, schedule_delay_millis=200)
+        self.processor = processor or BatchSpanProcessor(exporter, schedule_delay_millis=200)
         self.provider.add_span_processor(self.processor)
         self.tracer = self.provider.get_tracer("openinference.instrumentation.own", "1.0")
 
