@@ -116,7 +116,8 @@ class JudgeSettings(Component):
 
     recheck_share: Rate = 0.01
     """Share of evaluations to repeat, to measure how often the judge disagrees with itself
-    (`ragmonitor_judge_rechecks_total`). The repeat counts towards the budget but in no rate."""
+    (`ragmonitor_judge_rechecks_total`). The repeat counts towards the budget but in no rate. Such a result is published
+    once the repeat has ended, since its row says what came of it: one call later than others."""
 
     budget: Budget = Budget()
     """Limits on the cost of evaluations."""

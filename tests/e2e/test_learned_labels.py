@@ -89,12 +89,13 @@ class Shop:
         assert self.monitor.post(json.dumps(rows).encode(), "/v1/cases", "application/json") == 200
         return [wait_until(lambda name=row["id"]: self._learned(name), 60, "a learned score")[0] for row in rows]
 
-    def explanation(self) -> str:
-        """What is said of the learned score of a new answer."""
+    def told(self) -> tuple[str, str]:
+        """How the learned score of a new answer is explained, and the version that made it."""
         name = f"probe-{next(self._probes)}"
         row = {"id": name, "app": "shop", "question": "Refunds?", "contexts": [CONTEXT], "response": f"So: {LONG}"}
         assert self.monitor.post(json.dumps([row]).encode(), "/v1/cases", "application/json") == 200
-        return str(wait_until(lambda: self._learned(name), 60, "a learned score")[1])
+        _, explanation, version = wait_until(lambda: self._learned(name), 60, "a learned score")
+        return explanation, version
 
     def wait_for(self, taught: int) -> None:
         """Wait until so many verdicts and labels have been learned, and see that no more are."""
@@ -126,10 +127,10 @@ class Shop:
         labelled = [{**row, "human_label": "defect" if row["response"] == LONG else "good", **said} for row in rows]
         self.labels("--import", write_rows(self.monitor.folder / "in.jsonl", labelled))
 
-    def _learned(self, name: str) -> tuple[float, str] | None:
+    def _learned(self, name: str) -> tuple[float, str, str] | None:
         results = json.loads(self.monitor.get(f"/api/v1/cases/{name}"))["results"]
-        said = ((one["score"], one["explanation"]) for one in results if one["evaluator"] == "learned_groundedness")
-        return next(said, None)
+        own = (one for one in results if one["evaluator"] == "learned_groundedness")
+        return next(((one["score"], one["explanation"], one["version"]) for one in own), None)
 
     _probes = count()
 
@@ -172,7 +173,8 @@ def test_a_label_of_a_drawn_answer_teaches_a_running_monitor_once_whatever_becom
                 assert not set(done) & set(picked[1:]), "only of the half that measures"
                 shop.wait_for(taught := verdicts + DRAWABLE)  # also by the one that was picked before it was drawn
                 said = f"Learned from {taught} verdicts and labels, {DRAWABLE // 2} of them defects."
-                assert said in shop.explanation()
+                explanation, version = shop.told()
+                assert said in explanation
                 after = shop.scores()
                 assert after[0] - after[1] < untaught[0] - untaught[1]
 
@@ -198,5 +200,7 @@ def test_a_label_of_a_drawn_answer_teaches_a_running_monitor_once_whatever_becom
 
             assert monitor.reload(**settings(tmp_path, llm, "openai/another")).startswith("200")
             wait_until(lambda: shop.taught() == 0, 60, "a new beginning with another judge")
-            assert "Nothing is learned yet" in shop.explanation()
+            explanation, another = shop.told()
+            assert "Nothing is learned yet" in explanation
+            assert another != version
             assert shop.scores() == began
