@@ -29,6 +29,7 @@ _RETURN_EVERY: Final = 2.0
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # malloc.h
 _MMAP_FROM: Final = 4 * 1024**2  # orjson asks for 12 bytes a byte of JSON: 3 MiB for a request that is read at once
 _KEEP: Final = 8 * 1024**2
+_LARGEST: Final = 32 * 1024**2  # that glibc takes for the first of the two
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _MOST: Final = 64 * 1024
 
@@ -144,18 +145,19 @@ def _content(file: str) -> bytes:
         os.close(opened)
 
 
-def keep_freed_memory() -> None:
+def keep_freed_memory(read: int = 0) -> None:
     """Let the C library keep some megabytes of what is freed, for the next request; does nothing where it is not glibc.
 
     Else each body of more than 128 KiB comes from the system in new pages, which cost more than all that is done with
-    it. `give_back_memory` still returns them.
+    it. `give_back_memory` still returns them. `read` is the size of the largest read that comes again and again, in
+    bytes: twice as much is kept, as it is in memory both whole and in pieces.
     """
     try:
         set_option = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return
-    set_option(_MMAP_THRESHOLD, _MMAP_FROM)
-    set_option(_TRIM_THRESHOLD, _KEEP)
+    set_option(_MMAP_THRESHOLD, min(max(_MMAP_FROM, 2 * read), _LARGEST))
+    set_option(_TRIM_THRESHOLD, min(max(_KEEP, 2 * read), _LARGEST))
 
 
 def give_back_memory() -> Callable[[], None]:

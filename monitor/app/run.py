@@ -45,13 +45,13 @@ async def run(
     price under a budget.
     """
     sys.setswitchinterval(_SWITCH_INTERVAL)
-    keep_freed_memory()
     give_back = give_back_memory()
     reloads = reloader if reloader is not None else Reloader(None, Loaded.of(config))
     doors, carried = Doors(), Carried()
     try:
         current: Config | None = config
         while current is not None:
+            keep_freed_memory(max((source.reads_at_once() for source in current.sources), default=0))
             ending, failed = Ending(), False
             process = Process(clock if clock is not None else SystemClock(), doors, reloads, carried)
             doors.keep = True

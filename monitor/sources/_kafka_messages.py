@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import anyio
@@ -13,7 +14,7 @@ from monitor.errors import InvalidData, Overloaded, TooLarge
 from monitor.extraction import rows
 from monitor.model.ack import Ack
 from monitor.model.row import SOURCE, Row, RowBatch
-from monitor.model.span import SpanBatch
+from monitor.model.span import EncodedGroup, SpanBatch
 from monitor.sources._kafka_topics import Topic
 from monitor.stages import Intake, Runtime
 from monitor.telemetry.events import Event
@@ -42,8 +43,26 @@ class Bounds(NamedTuple):
     unfinished: int
 
 
+class _CutMessage(NamedTuple):
+    """What a message was cut into, and how many spans or log records were too large for it."""
+
+    groups: Sequence[EncodedGroup]
+    oversized: int
+
+
+class _DroppedMessage(NamedTuple):
+    """A message of which head sampling keeps nothing: what was cut of it, and the ack of its offset."""
+
+    record: Any
+    groups: Sequence[EncodedGroup]
+    ack: Ack
+
+
 class Messages:
-    """Takes messages from a consumer to the intake, in order, each with the ack of its offset."""
+    """Takes messages from a consumer to the intake, in order, each with the ack of its offset.
+
+    Messages in a row of which head sampling keeps nothing go there together: to count them is most of what they cost.
+    """
 
     def __init__(
         self,
@@ -66,6 +85,7 @@ class Messages:
         self._taken = {name: metrics.consumer_messages.labels(name, "taken") for name in topics}
         self._empty = {name: metrics.consumer_messages.labels(name, "empty") for name in topics}
         self._since: dict[str, tuple[int, int]] = {}
+        self._dropped: list[_DroppedMessage] = []
         self._unkeyed: set[str] = set()
         self._unread = {name: set[str]() for name in topics}
         self._with_unread = {
@@ -92,6 +112,7 @@ class Messages:
             found = self._consumer.pop()
             if found is None or messages >= _MESSAGES_AT_ONCE or size >= _BYTES_AT_ONCE:
                 messages = size = 0
+                await self._pass_dropped()
                 self._count()
                 while self._consumer.unfinished >= self._bounds.unfinished:  # noqa: ASYNC110 - settled in many places
                     await anyio.sleep(_AGAIN)
@@ -102,6 +123,7 @@ class Messages:
             partition, item = found
             messages += 1
             if type(item) is Unreadable:
+                await self._pass_dropped()
                 await self._put_aside_unread(partition, item)
             elif not partition.closed:
                 await self._take(partition, item)
@@ -122,10 +144,60 @@ class Messages:
             return
         if record.key is None and record.topic not in self._unkeyed:
             self._warn_of_scattering(record.topic)
+        parts = self._parts(record)
+        if parts is not None and not parts.oversized and self._drops_all(parts.groups):
+            self._dropped.append(_DroppedMessage(record, parts.groups, ack))
+            return
+        await self._pass_dropped()
+        await self._take_alone(record, ack, parts)
+
+    def _parts(self, record: Any) -> _CutMessage | None:
+        """Cut a message of spans that is quickly read; None of another, and of one that cannot be read."""
+        topic = record.topic
+        if self._topics[topic].encoding == "case" or self._signals[topic] != "traces" or len(record.value) > _LARGE:
+            return None
+        try:
+            return self._cut(topic, record.value)
+        except InvalidData:
+            return None
+
+    def _drops_all(self, groups: Sequence[EncodedGroup]) -> bool:
+        """Whether head sampling keeps none of these spans, by their ids alone: a tracestate could keep one."""
+        last, drops = b"", self._intake.drops
+        for group in groups:
+            for span in group.items:
+                if last and span.startswith(last):
+                    continue
+                trace_id = wire.plain_trace_id_of(span)
+                if not trace_id or not drops(trace_id):
+                    return False
+                last = wire.beginning(trace_id)
+        return bool(last)
+
+    async def _pass_dropped(self) -> None:
+        """Hand over the messages of which nothing is kept, in one batch, to be counted. Nothing else waits for it."""
+        while self._dropped:
+            dropped, self._dropped = self._dropped, []
+            groups = [group for one in dropped for group in one.groups]
+            ack = Ack(partial(_settle, [one.ack for one in dropped]))
+            try:
+                await self._intake.accept(SpanBatch(_NAME, "traces", groups, ack))
+            except Overloaded:
+                self._dropped = dropped
+                await anyio.sleep(_AGAIN)
+                self._dropped = [one for one in dropped if not one.ack.void]
+            except Exception:  # noqa: BLE001 - one by one it shows which of them is at fault
+                for one in dropped:
+                    await self._take_alone(one.record, one.ack, None)
+            else:
+                for one in dropped:
+                    self._note_taken(one.record)
+
+    async def _take_alone(self, record: Any, ack: Ack, parts: _CutMessage | None) -> None:
         ack.share()  # one for the intake, one for us
         while True:
             try:
-                await self._deliver(record, ack)
+                await self._deliver(record, ack, parts)
             except Overloaded:
                 await anyio.sleep(_AGAIN)
                 if ack.void:
@@ -143,10 +215,13 @@ class Messages:
                 ack.settle()
                 await self._put_aside(record, "fault", type(error).__name__, ack)
             else:
-                messages, size = self._since.get(record.topic, (0, 0))
-                self._since[record.topic] = messages + 1, size + len(record.value)
+                self._note_taken(record)
                 ack.settle()
             return
+
+    def _note_taken(self, record: Any) -> None:
+        messages, size = self._since.get(record.topic, (0, 0))
+        self._since[record.topic] = messages + 1, size + len(record.value)
 
     def _warn_of_scattering(self, topic: str) -> None:
         """Warn once that spans of a trace may go to several replicas; rows are whole, and a single replica gets all."""
@@ -161,21 +236,19 @@ class Messages:
             topic=topic,
         )
 
-    async def _deliver(self, record: Any, ack: Ack) -> None:
+    async def _deliver(self, record: Any, ack: Ack, parts: _CutMessage | None) -> None:
         topic, body = self._topics[record.topic], record.value
         if topic.encoding == "case":
             await self._deliver_rows(record.topic, body, topic.app, ack)
             return
         signal, bounds = self._signals[record.topic], self._bounds
-        if topic.encoding == "otlp_json":
-            drops = self._intake.drops if signal == "traces" else None
-            if len(body) > _LARGE:
-                body = await asyncio.to_thread(json_mapping.to_protobuf, signal, body, bounds.items, drops)
+        if parts is None:
+            if topic.encoding == "otlp_json" and len(body) > _LARGE:
+                body = await asyncio.to_thread(self._to_protobuf, record.topic, body)
+                parts = self._cut_protobuf(body)
             else:
-                body = json_mapping.to_protobuf(signal, body, bounds.items, drops)
-        groups, oversized = limits.without_oversized(
-            limits.cut(body, bounds.items), bounds.item_bytes, bounds.resource_bytes
-        )
+                parts = self._cut(record.topic, body)
+        groups, oversized = parts
         if oversized and not any(group.items for group in groups):
             self._too_large[signal].inc(oversized)
             raise TooLarge(
@@ -187,6 +260,22 @@ class Messages:
             self._too_large[signal].inc(oversized)
         if accepted.rejected and accepted.rejected >= sum(len(group.items) for group in groups):
             raise _AllRejected(accepted.message)
+
+    def _cut(self, topic: str, body: bytes) -> _CutMessage:
+        return self._cut_protobuf(
+            self._to_protobuf(topic, body) if self._topics[topic].encoding == "otlp_json" else body
+        )
+
+    def _to_protobuf(self, topic: str, body: bytes) -> bytes:
+        signal = self._signals[topic]
+        drops = self._intake.drops if signal == "traces" else None
+        return json_mapping.to_protobuf(signal, body, self._bounds.items, drops)
+
+    def _cut_protobuf(self, body: bytes) -> _CutMessage:
+        bounds = self._bounds
+        return _CutMessage(
+            *limits.without_oversized(limits.cut(body, bounds.items), bounds.item_bytes, bounds.resource_bytes)
+        )
 
     async def _deliver_rows(self, topic: str, body: bytes, app: str, ack: Ack) -> None:
         large = len(body) > _LARGE
@@ -273,6 +362,11 @@ class Messages:
             offset=record.offset,
             where=where,
         )
+
+
+def _settle(acks: Sequence[Ack]) -> None:
+    for ack in acks:
+        ack.settle()
 
 
 class _AllRejected(Exception):  # noqa: N818 - never leaves this module

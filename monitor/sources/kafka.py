@@ -111,6 +111,10 @@ class KafkaSource(KafkaConnection, Source):
             return self.assignment
         return "range" if sum(topic.encoding != "case" for topic in self.topics.values()) > 1 else "cooperative"
 
+    def reads_at_once(self) -> int:
+        """Return the size of a fetch."""
+        return self.fetch_max_bytes
+
     def external_copies(self) -> str:
         """Name the topics read, and that of dead letters."""
         topics = [*self.topics, *([self.dead_letters] if self.dead_letters is not None else [])]

@@ -67,6 +67,10 @@ class Source(Component, ABC):
         can never work: a port in use, a certificate that cannot be read.
         """
 
+    def reads_at_once(self) -> int:
+        """Return the most bytes that it asks for in one read, so that as much freed memory is kept; 0: few."""
+        return 0
+
     def external_copies(self) -> str:
         """Name the places outside this program that keep what is received, for `rag-monitor forget`; empty: none."""
         return ""

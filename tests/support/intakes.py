@@ -46,12 +46,15 @@ class RecordingIntake:
     @property
     def traces(self) -> list[int]:
         """The trace ids of the spans that came, as numbers, in order."""
+        return [one for batch in self.batches_of_traces for one in batch]
+
+    @property
+    def batches_of_traces(self) -> list[list[int]]:
+        """The same, by batch."""
         return [
-            int.from_bytes(wire.trace_id_of(item))
+            [int.from_bytes(wire.trace_id_of(item)) for group in batch.groups for item in group.items]
             for batch in self.batches
             if isinstance(batch, SpanBatch) and batch.signal == "traces"
-            for group in batch.groups
-            for item in group.items
         ]
 
     def _take(self, batch: SpanBatch | RowBatch | FeedbackBatch) -> None:

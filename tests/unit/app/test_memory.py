@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 
@@ -84,6 +85,22 @@ def test_memory_of_started_processes_counts():
 def test_a_system_that_hides_its_processes_ends_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("os.getpid", lambda: 2**22 + 1)  # above the largest id of a process
     assert resident_bytes() == 0
+
+
+@pytest.mark.skipif("glibc" not in platform.libc_ver(), reason="another C library keeps what it likes")
+def test_a_read_as_large_as_a_source_s_takes_no_new_pages_from_the_system_the_second_time():
+    script = """
+import resource
+from monitor.app.memory import keep_freed_memory
+keep_freed_memory(16 * 1024**2)
+for _ in range(2):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    held = b"x" * 16_000_000
+    del held
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+    pages = int(subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, timeout=120).stdout)
+    assert pages < 400, "16 MB are 3,906 pages"
 
 
 def test_the_c_library_is_asked_to_give_back():

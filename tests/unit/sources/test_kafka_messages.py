@@ -66,6 +66,9 @@ class Bench:
         self.topic, self.holds = topic, holds or Topic(encoding="otlp_proto")
         self.partition = Partition(TopicPartition(topic, 0), 0, 0.0)
         self.intake, self.letters, self.runtime = RecordingIntake(**intake), Letters(), runtime()
+        self.dropped: set[int] = set()
+        """The traces that head sampling drops."""
+        self.intake.drops = lambda trace_id: int.from_bytes(trace_id) in self.dropped  # type: ignore[method-assign]
 
     async def take(self, *items: Any) -> None:
         made = [
@@ -185,6 +188,55 @@ async def test_a_message_that_waits_is_dropped_when_its_partition_moves(monkeypa
         await bench.take(export(1))
     assert not bench.intake.batches
     assert bench.partition.offsets.mark == 0
+
+
+async def test_messages_in_a_row_that_sampling_drops_go_together_and_each_is_counted_and_done_with() -> None:
+    bench = Bench()
+    bench.dropped = {1, 2, 4, 5, 6}
+    await bench.take(*map(export, range(1, 7)))
+    assert bench.intake.batches_of_traces == [[1, 2], [3], [4, 5, 6]]
+    assert (bench.partition.offsets.mark, bench.count("taken")) == (6, 6)
+
+
+async def test_a_message_goes_alone_where_sampling_may_keep_some_of_it() -> None:
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    request = ExportTraceServiceRequest.FromString(export(1))
+    request.resource_spans[0].scope_spans[0].spans[0].trace_state = "ot=rv:ffffffffffffff"
+    bench = Bench()
+    bench.dropped = {1, 2}
+    await bench.take(export(1), export(1) + export(3), request.SerializeToString(), export(1) + export(2), export(2))
+    assert bench.intake.batches_of_traces == [[1], [1, 3], [1], [1, 2, 2]]
+
+
+async def test_dropped_messages_wait_for_room_and_are_left_to_others_when_their_partition_moves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_kafka_messages, "_AGAIN", 0.01)
+    bench = Bench()
+    bench.dropped, bench.intake.busy = {1, 2}, True
+
+    async def room() -> None:
+        await until(lambda: bench.intake.refused >= 3)
+        assert bench.partition.offsets.held == 2
+        bench.intake.hand_over(list(bench.partition.offsets.outstanding)[:1])
+        refused = bench.intake.refused
+        await until(lambda: bench.intake.refused >= refused + 2)
+        bench.intake.busy = False
+
+    async with anyio.create_task_group() as beside:
+        beside.start_soon(room)
+        await bench.take(export(1), export(2))
+    assert bench.intake.traces == [2]
+    assert bench.count("taken") == 1
+
+
+async def test_a_fault_at_dropped_messages_puts_each_aside_that_has_it() -> None:
+    bench = Bench()
+    bench.dropped, bench.intake.fault = {1, 2}, ValueError("with the text of a user")
+    await bench.take(export(1), export(2))
+    assert bench.reasons == ["fault", "fault"]
+    assert bench.partition.offsets.mark == 2
 
 
 async def test_a_batch_that_nobody_can_read_is_noted_and_passed_as_a_whole() -> None:
