@@ -117,15 +117,15 @@ class Reloader(Reloads):
             return self._unchanged(by) if not changed else await self._exchanged(_Reload(by, changed), after)
 
     async def _exchanged(self, begun: _Reload, after: Loaded) -> ReloadReport:
-        """End the present life, and wait for the next one to be up."""
-        if self._life is not None:
+        """End the present life, and wait for the next one to be up. One that ends for good is left to its own pace."""
+        if self._life is not None and not self._life[1].asked.is_set():
             self._under_way, self._before, self._loaded, self._up = begun, self._loaded, after, anyio.Event()
             self._life[0].stop.hurry()
             self._life[1].stop(reload=True)
             await self._up.wait()
-        if self._stopped or self.last is None:
-            return ReloadReport(self._now(), begun.by, ok=False, text="The monitor is stopping.")
-        return self.last
+            if not self._stopped and self.last is not None:
+                return self.last
+        return ReloadReport(self._now(), begun.by, ok=False, text="The monitor is stopping.")
 
     def rises(self, ending: Ending) -> Callable[[Runtime, anyio.Event], Coroutine[Any, Any, None]]:
         """Begin a life; returns what runs in it, and is told when all sources listen."""

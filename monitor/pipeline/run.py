@@ -156,9 +156,10 @@ class Pipeline:
                         if not still_closed:
                             doors_open.set()
 
-                    for number, source in enumerate(self._sources):
-                        doors.start_soon(self._receive, number, source, partial(opened, number, source))
-                    doors.start_soon(self._recover)
+                    if not stop.is_set():  # else a source would join its group, or listen, to leave at once
+                        for number, source in enumerate(self._sources):
+                            doors.start_soon(self._receive, number, source, partial(opened, number, source))
+                        doors.start_soon(self._recover)
                     await stop.wait()
                     self._runtime.stop.begin()
                     self._runtime.health.stopping()

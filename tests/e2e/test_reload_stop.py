@@ -82,9 +82,11 @@ def test_sigterm_during_a_reload_ends_the_process_in_time_and_loses_nothing_that
         assert monitor.process is not None
         monitor.process.send_signal(signal.SIGHUP)
         monitor.wait_for_pause()
+        listened = monitor.log.read_text().count("listening for traces")
         senders.begin(4)
         assert monitor.terminate(10) == 0
         senders.wait()
+        assert monitor.log.read_text().count("listening for traces") == listened, "it took up sources to stop at once"
         if point != "reading":  # else they do not wait for a reload: the configuration before still answers
             assert set(senders.http) <= {200, 503}, senders.http
             assert set(senders.grpc) <= {"OK", "UNAVAILABLE"}, senders.grpc

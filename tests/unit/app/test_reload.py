@@ -29,11 +29,13 @@ class Lives:
         self.reloader = Reloader(self.path, Loaded.read(self.path))
         self.listening = anyio.Event()
         self.ending = Ending()
+        self.runtime = runtime()
 
     def begin(self) -> None:
         """Begin the next life; its sources listen once `listening` is set."""
         self.listening, self.ending = anyio.Event(), Ending()
-        self._tasks.start_soon(self.reloader.rises(self.ending), runtime(), self.listening)
+        self.runtime = runtime()
+        self._tasks.start_soon(self.reloader.rises(self.ending), self.runtime, self.listening)
 
     async def exchange(self) -> None:
         """End the first life for one with `slices: [b]`, which has not begun yet."""
@@ -84,6 +86,24 @@ async def test_an_error_after_all_sources_have_listened_ends_the_process(tmp_pat
         await anyio.wait_all_tasks_blocked()
         with pytest.raises(ConfigError):
             lives.reloader.after_error(NO, stopping=False)
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_reload_that_is_asked_for_while_the_process_stops_changes_nothing_and_hurries_nothing(
+    tmp_path: Path,
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        lives = Lives(tmp_path, tasks)
+        lives.begin()
+        lives.listening.set()
+        whole = lives.runtime.stop.left("requests")
+        lives.ending.stop()
+        lives.path.write_text("slices: [b]")
+        with anyio.fail_after(60):
+            report = await lives.reloader.request("a test")
+        assert (report.ok, report.text) == (False, "The monitor is stopping.")
+        assert lives.runtime.stop.left("requests") == whole
+        assert lives.reloader.after_end(stopping=True) is None
         tasks.cancel_scope.cancel()
 
 
