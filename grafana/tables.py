@@ -78,9 +78,9 @@ def rows(
     for name in reversed(sort):
         _transform(panel, "sortBy", {"fields": {}, "sort": [{"field": name, "desc": True}]})
     if first_of:
-        kept = {one.name: {"aggregations": ["firstNotNull"], "operation": "aggregate"} for one in columns}
+        kept = {one.name: {"aggregations": ["first"], "operation": "aggregate"} for one in columns}
         _transform(panel, "groupBy", {"fields": {**kept, first_of: {"aggregations": [], "operation": "groupby"}}})
-        given = {f"{one.name} (firstNotNull)": one.name for one in columns if one.name != first_of}
+        given = {f"{one.name} (first)": one.name for one in columns if one.name != first_of}
         _transform(panel, "organize", {"excludeByName": {}, "indexByName": {}, "renameByName": given})
     for one in columns:
         shown = {"unit": one.unit, **({"decimals": 2} if one.unit == SHARE else {})} if one.query else {}

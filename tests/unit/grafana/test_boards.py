@@ -223,3 +223,17 @@ def test_the_page_about_the_boards_names_each():
     text = (ROOT / "docs" / "grafana.md").read_text()
     for board in map(load, PATHS):
         assert board["title"].rpartition("/ ")[2] in text
+
+
+def test_a_row_that_stands_for_an_app_has_the_values_of_one_evaluator():
+    """`firstNotNull` would fill a column that the worst evaluator leaves empty with the value of another one."""
+    grouped = [
+        of
+        for path in PATHS
+        for panel in panels(load(path))
+        for one in panel.get("transformations", ())
+        if one["id"] == "groupBy"
+        for of in one["options"]["fields"].values()
+    ]
+    assert grouped
+    assert all(of["aggregations"] == ["first"] for of in grouped if of["operation"] == "aggregate")
