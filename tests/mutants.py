@@ -129,6 +129,11 @@ def _operator(name: str) -> type[Operator]:
     return _WholeNames if kind is ExceptionReplacer else kind
 
 
+def _is_mark(node: NodeOrLeaf) -> bool:
+    """Whether it is a `*`, `**` or `/` that unpacks or parts parameters; cosmic-ray takes some for arithmetic."""
+    return node.type == "operator" and node.value in ("*", "**", "/") and node.parent.type not in ("term", "power")
+
+
 def _annotations(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """Return where the annotations of a file begin and end."""
     found = []
@@ -150,7 +155,7 @@ def _mutants(file: Path) -> Iterator[Mutant]:
         made, occurrence = kind(), 0
         for node in nodes:
             for at, _ in made.mutation_positions(node):
-                if not any(begin <= at < end for begin, end in annotations):
+                if not _is_mark(node) and not any(begin <= at < end for begin, end in annotations):
                     yield Mutant(Place(name, *at), operator, occurrence)
                 occurrence += 1
 
