@@ -109,6 +109,7 @@ async def pipeline(
             spool=spool, runtime=lent, rate=1.0, closed_limit=closed_limit, in_hand_limit=2**27,
             arrivals_at_most=2**23, **given,
         )  # fmt: skip
+        at.whole = whole
         stop, listening = anyio.Event(), anyio.Event()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(whole.run, stop, lambda *_: listening.set())

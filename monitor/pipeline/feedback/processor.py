@@ -223,7 +223,7 @@ class FeedbackProcessor:
             try:
                 self._count(score, "scored" if scored else "unscored")
                 self._counting.selected(judged.case.app, who.name)
-                await self._publisher.one(self._counting.finished(judged, 0.0))
+                await self._publisher.one(self._counting.finished(judged, None))
             finally:
                 del self._working[key]
         else:

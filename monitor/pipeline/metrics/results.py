@@ -239,15 +239,15 @@ class ResultMetrics:
         series.selected.inc()
         series.pending.inc()
 
-    def finished(self, result: EvaluationResult, seconds: float) -> EvaluationResult:
-        """Count the outcome of a pending evaluation, reached after `seconds` of wall clock.
+    def finished(self, result: EvaluationResult, seconds: float | None) -> EvaluationResult:
+        """Count the outcome of a pending evaluation, reached after `seconds` of wall clock; None: others took them.
 
         Returns the result, for listeners and sinks: with its `session_products` if it is a live score.
         """
         series = self._of(result.case.app, result.evaluator)
         series.pending.dec()
         outcome, timed = result.outcome, result.scope not in (RateScope.NON_PRODUCTION, RateScope.USER_DISLIKED)
-        if result.score_source is ScoreSource.OWN:  # how long others took is not known here
+        if seconds is not None:
             self._durations[result.evaluator].observe(seconds)
         if result.lag is not None and isinstance(outcome, Score) and timed and result.score_source is ScoreSource.OWN:
             self._lags[result.evaluator].observe(result.lag)

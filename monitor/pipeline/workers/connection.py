@@ -102,7 +102,8 @@ class WorkerProcess(asyncio.Protocol):
         """Take what came: parts of answers, or several."""
         self._received += data
         while len(self._received) >= LENGTH.size and not self._ignored:
-            end = LENGTH.size + LENGTH.unpack_from(self._received)[0]
+            (length,) = LENGTH.unpack_from(self._received)
+            end = LENGTH.size + length
             if len(self._received) < end:
                 return
             content = bytes(self._received[LENGTH.size : end])

@@ -157,6 +157,14 @@ def test_verdicts_of_its_teacher_on_production_traffic_teach_it_once() -> None:
     assert (order.standing("shop").taught, order.standing("other").taught) == (1, 1)
 
 
+def test_of_a_thousand_results_that_are_replayed_twice_each_teaches_once() -> None:
+    order = LearnedOrder("groundedness")
+    cases = sampler(order, sample=Uniform(rate=1.0))
+    for number in [*range(1000), *range(1000)]:
+        cases.learn_past(past(number))
+    assert order.standing("shop").taught == 1000
+
+
 async def test_a_verdict_teaches_by_the_inputs_of_the_overlap_also_where_the_sample_is_even() -> None:
     order = LearnedOrder("groundedness")
     cases = sampler(order, sample=Uniform(rate=0.5))

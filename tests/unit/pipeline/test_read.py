@@ -19,10 +19,11 @@ from monitor.pipeline.privacy import PrivacyFilter
 from monitor.pipeline.traffic import TrafficRules, TrafficSettings
 from monitor.storage.spool.poison import MOST_LIVES
 from monitor.telemetry.events import Event
-from monitor.telemetry.tracing import Tracer, Work
 from tests.support.evaluators import JudgedEvaluator, configured
+from tests.support.ingest import trace_id
 from tests.support.pipeline import Handed, pipeline
 from tests.support.runtime import runtime
+from tests.support.telemetry import RecordingTracer
 from tests.support.tools import until
 
 pytestmark = pytest.mark.anyio
@@ -178,32 +179,6 @@ async def test_a_request_that_the_traffic_rules_leave_out_ends_before_its_evalua
         assert (at.request_outcome("filtered"), at.request_outcome("evaluated"), at.balanced()) == (1, 1, 2)
 
 
-class Recorded(Work):
-    recorded = True
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.facts: dict[str, Any] = {}
-        self.ended = 0
-
-    def set(self, facts: Any) -> None:
-        self.facts.update(facts)
-
-    def end(self) -> None:
-        self.ended += 1
-
-
-class RecordingTracer(Tracer):
-    """Keeps the work that it is told of."""
-
-    def __init__(self) -> None:
-        self.works: list[Recorded] = []
-
-    def begin(self, name: str, facts: Any = None, kind: Any = "internal") -> Recorded:
-        self.works.append(Recorded(name))
-        return self.works[-1]
-
-
 async def test_our_own_telemetry_tells_how_a_request_ended(tmp_path):
     tracer = RecordingTracer()
     async with pipeline(tmp_path, tracer=tracer, grace_period=0.01, idle_timeout=0.01) as at:
@@ -212,8 +187,9 @@ async def test_our_own_telemetry_tells_how_a_request_ended(tmp_path):
         await until(lambda: at.settled == ["row"])
         await at.spans(1, ack=at.ack("trace"), end=1)
         await until(lambda: at.settled == ["row", "trace"])
-    row, trace = (one for one in tracer.works if one.ended)
+    row, trace = (one for one in tracer.works if one.name == "case" and one.ended)
     source = {"rag_monitor.app": "", "rag_monitor.source": "cases"}
     assert row.facts == {**source, "rag_monitor.requests": 1, "rag_monitor.outcome": "evaluated"}
     assert trace.facts["rag_monitor.outcome"] == "no_request"
-    assert (row.name, row.ended, trace.ended) == ("case", 1, 1)
+    assert (row.ended, trace.ended) == (1, 1)
+    assert trace.of[0][0] == trace_id(1).hex()

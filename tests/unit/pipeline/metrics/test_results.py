@@ -174,13 +174,13 @@ def test_a_level_that_cannot_be_a_defect_has_no_such_series():
     assert metrics.registry.get_sample_value("ragmonitor_evaluations_total", labels | {"defect": "false"}) == 0
 
 
-@pytest.mark.parametrize("source", ScoreSource)
-def test_only_own_evaluations_are_timed(source):
+@pytest.mark.parametrize(("seconds", "count"), [(0.25, 1), (None, 0)])
+def test_only_evaluations_whose_time_is_known_are_timed(seconds, count):
     made, metrics = counting()
     made.selected("shop", "steps")
-    made.finished(replace(judged(Score(1, "because")), score_source=source), 0.25)
-    own = source is ScoreSource.OWN
-    assert total(metrics, "ragmonitor_evaluation_duration_seconds_sum", evaluator="steps") == (0.25 if own else 0.0)
+    made.finished(judged(Score(1, "because")), seconds)
+    assert total(metrics, "ragmonitor_evaluation_duration_seconds_count", evaluator="steps") == count
+    assert total(metrics, "ragmonitor_evaluation_duration_seconds_sum", evaluator="steps") == (seconds or 0.0)
 
 
 def test_weight_and_its_square_are_summed_for_scores():

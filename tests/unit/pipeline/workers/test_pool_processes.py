@@ -239,7 +239,7 @@ async def test_a_request_at_which_two_processes_die_is_given_up_and_the_others_a
 ) -> None:
     program()
     async with running(tmp_path) as at:
-        came = await at.ask_all("ok", "dies at it", "fine", "good")
+        came = await at.ask_all("dies at it", "ok", "fine", "good")
         lost = dict(came)["dies at it"]
         assert isinstance(lost, WorkerLost)
         assert lost.reason == "died"

@@ -1,0 +1,35 @@
+"""Evaluators that misbehave, for a worker process: they can be imported there."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from monitor.model.case import Case
+from monitor.model.outcome import Outcome, Score
+from monitor.stages import Judge
+from tests.support.evaluators import LocalEvaluator
+
+
+class Hanging(LocalEvaluator):
+    """Never comes to an end."""
+
+    name: ClassVar[str] = "hanging"
+
+    async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
+        return run()
+
+
+class Printing(LocalEvaluator):
+    """Prints, and gives 1 to every case."""
+
+    name: ClassVar[str] = "printing"
+
+    async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
+        print("printed by a plug-in", flush=True)
+        return Score(1, "because")
+
+
+def run() -> Outcome:
+    """Take for ever."""
+    while True:
+        pass
