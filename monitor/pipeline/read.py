@@ -218,12 +218,14 @@ class Readers:
         async def outcome(evaluator: str) -> LocalOutcome:
             return local.outcomes.get(evaluator) or await self._evaluated(one, evaluator)
 
-        boost = await self._feedback.before_sampling(reading) if self._feedback is not None else 0.0
+        if self._feedback is not None:
+            await self._feedback.before_sampling(reading)
         await self._delivering.acquire()
         async with self._careful():
             with self._tracer.part("local evaluators"):
                 found = await self._private.score_local(self._evaluation, reading.case, local, outcome)
         # From here to the delivery nothing waits: what was counted is written, even if this is cut off now.
+        boost = self._feedback.boost(reading.case) if self._feedback is not None else 0.0
         chosen = self._evaluation.choose(found.case, found.scores, boost)
         if self._feedback is not None:
             self._feedback.after_sampling(found.case, chosen)

@@ -115,19 +115,25 @@ class FeedbackProcessor:
                 self._wake = anyio.Event()
                 await self._wake.wait()
 
-    async def before_sampling(self, reading: Reading) -> float:
+    async def before_sampling(self, reading: Reading) -> None:
         """Process the external scores in the trace of a request; return when they are delivered.
 
-        Returns the probability with which the case of `reading` is to be judged at least: 0 for most, more where a user
-        dislikes the answer. A case that cannot be judged is remembered here, others by `after_sampling`.
+        A case that cannot be judged is remembered here, others by `after_sampling`.
         """
         if reading.external_scores:
             await self._process_in_trace(reading.external_scores, reading.case)
-        if reading.status is ReadingStatus.READY:
-            return self._boost(reading.case)
-        if reading.status is not ReadingStatus.NO_REQUEST:
+        if reading.status not in (ReadingStatus.READY, ReadingStatus.NO_REQUEST):
             self._known.remember(reading.case)
-        return 0.0
+
+    def boost(self, case: Case) -> float:
+        """Return the probability with which `case` is to be judged at least: 0 for most, more if a user dislikes it."""
+        disliked = self._agreement.disliked(case.request_id) if self._raises else None
+        if not disliked or not self._evaluation.not_chosen(case, ()):
+            return 0.0
+        if not self._allowed.try_take(self._runtime.clock.monotonic()):
+            return 0.0
+        self._runtime.metrics.feedback_boosted.labels(self._runtime.metrics.app(case.app)).inc()
+        return self._settings.probability
 
     def after_sampling(self, case: Case, chosen: Sequence[tuple[ConfiguredEvaluator, SamplingDecision]]) -> None:
         """Remember `case` and the evaluators that did not choose it, in case of a thumbs-down."""
@@ -154,15 +160,6 @@ class FeedbackProcessor:
                     await self._enter_later(one, who)
                 else:
                     await self._enter(replace(one, request_id=case.request_id), who, case)
-
-    def _boost(self, case: Case) -> float:
-        disliked = self._agreement.disliked(case.request_id) if self._raises else None
-        if not disliked or not self._evaluation.not_chosen(case, ()):
-            return 0.0
-        if not self._allowed.try_take(self._runtime.clock.monotonic()):
-            return 0.0
-        self._runtime.metrics.feedback_boosted.labels(self._runtime.metrics.app(case.app)).inc()
-        return self._settings.probability
 
     def _who(self, score: ExternalScore) -> ExternalEvaluator | None:
         """Return the external evaluator of a score; None, counted, if the score cannot be used."""

@@ -89,7 +89,8 @@ class Bench:
             group.cancel_scope.cancel()
 
     async def boost(self, one, *said):
-        return await self.processor.before_sampling(Reading(ReadingStatus.READY, one, external_scores=said))
+        await self.processor.before_sampling(Reading(ReadingStatus.READY, one, external_scores=said))
+        return self.processor.boost(one)
 
     async def process(self, one, *said):
         """As the pipeline does: verdicts in the trace, the draw, the judge. Whether it was judged."""
