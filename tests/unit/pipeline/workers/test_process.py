@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import IO, Any
 
 from monitor import registry
@@ -86,7 +87,7 @@ def test_a_worker_answers_each_request_with_its_seconds_and_ends_with_its_pipe_a
 
 def test_a_worker_that_takes_too_long_is_ended_by_the_system_and_leaves_the_line_it_was_at() -> None:
     with working(0.05) as worker:
-        worker.send((case(), "hanging"))
+        worker.send((replace(case(), app="hangs"), "hanging"))
         worker.process.wait(timeout=600)
         assert -worker.process.returncode in (signal.SIGPROF, signal.SIGALRM)
         worker.notes.seek(0)
