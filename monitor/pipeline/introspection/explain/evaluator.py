@@ -236,8 +236,8 @@ def _never_selected(counts: _OutcomeSums, evaluator: EvaluatorSetup) -> Explanat
     if evaluator.rate is None:
         key = f".{evaluator.budget}" if evaluator.budget else ""
         return ExplanationStep("", text, f"{place}{key}: higher", cause=Cause.NOT_CHOSEN)
-    one = min(3 / max(number, 1), 1.0)  # with three expected, one in twenty such times has none
-    return ExplanationStep("", text, f"{place}: {at_least(max(one, evaluator.rate))}", cause=Cause.NOT_CHOSEN)
+    enough = max(3 / number, evaluator.rate)  # with three expected, one in twenty such times has none
+    return ExplanationStep("", text, f"{place}: {at_least(enough)}", cause=Cause.NOT_CHOSEN)
 
 
 def _nothing_arrived(facts: EvaluatorFacts, counts: _OutcomeSums, setup: MonitorSetup) -> ExplanationStep:  # noqa: PLR0911 - as above
@@ -261,7 +261,7 @@ def _nothing_arrived(facts: EvaluatorFacts, counts: _OutcomeSums, setup: Monitor
     outcome, number = others[0]
     if outcome == "sampled_out":
         text = f"It did not run: head sampling left out {number:,} of {several(counts.received, 'request')}"
-        least = at_least(min(3 / max(counts.received, 1), 1.0)) if setup.head_rate < 1 else "as it is"
+        least = at_least(3 / counts.received) if setup.head_rate < 1 else "as it is"
         rates = "" if setup.head_rate < 1 else ", or traffic.rates: higher"
         return ExplanationStep("", text, f"sampling.traces: {least}{rates}", cause=Cause.SAMPLED_OUT)
     if outcome == "filtered":
