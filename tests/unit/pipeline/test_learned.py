@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -138,6 +139,22 @@ def test_it_says_which_measures_spoke() -> None:
     assert found.explanation.startswith("Learned from 300 verdicts")
     assert "For a defect: " in found.explanation
     assert "its number of words that no document has (+" in found.explanation
+
+
+def test_measures_that_say_little_are_named_and_those_that_say_next_to_nothing_are_not() -> None:
+    order, rng = LearnedOrder("groundedness"), random.Random(1)
+    for _ in range(300):
+        seen = [rng.gauss(0, 0.5) for _ in INPUTS]
+        order.verdict("shop", [max(-3.0, min(one, 3.0)) for one in seen], 1.0, 0.0, defect=rng.random() < 0.5)
+    said = [order.rescored("shop", measured(one), LEARNED) for one in ANSWERS]
+    shares = [
+        float(text)
+        for one in said
+        if isinstance(one, Score)
+        for text in re.findall(r"\(([+-][0-9.]+)\)", one.explanation)
+    ]
+    assert min(map(abs, shares)) < 1
+    assert min(map(abs, shares)) >= 0.1
 
 
 def test_verdicts_of_its_teacher_on_production_traffic_teach_it_once() -> None:

@@ -29,6 +29,19 @@ async def test_what_is_kept_is_pending_and_reaches_assembly_with_its_probability
         assert (closed.app, closed.source, closed.probability, len(closed.parts)) == ("shop", "otlp_http", 0.5, 2)
 
 
+async def test_every_outcome_of_spans_and_records_begins_at_0_so_that_the_first_is_an_increase(tmp_path):
+    async with ingest(tmp_path) as at:
+        both = {"kept", "sampled_out", "duplicate", "late", "invalid", "own_telemetry", "too_large"}
+        for name, outcomes in (("spans", both), ("log_records", both | {"unrelated", "external_score"})):
+            found = {
+                sample.labels["outcome"]: sample.value
+                for family in at.metrics.registry.collect()
+                for sample in family.samples
+                if sample.name == f"ragmonitor_{name}_total"
+            }
+            assert found == dict.fromkeys(outcomes, 0)
+
+
 async def test_spans_of_unsampled_traces_are_counted_and_gone(tmp_path):
     async with ingest(tmp_path, rate=0.1) as at:
         await at.intake.accept(spans(trace_id(1, randomness=0), trace_id(2, randomness=1)))
