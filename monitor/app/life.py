@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import anyio
 
@@ -45,7 +45,6 @@ from monitor.model.external import USER_FEEDBACK, ScoreSource
 from monitor.operations.diagnosis import Diagnostics
 from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.learned import LearnedOrder
-from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules
 from monitor.privacy import pseudonyms
@@ -56,6 +55,9 @@ from monitor.telemetry.events import Event
 from monitor.web.context import PageContext, ReviewParts
 from monitor.web.mount import mount
 from monitor.web.rates import qualities
+
+_PUBLISHED_LAST: Final = 2_000
+"""Results that the spool may not know as published after a crash: it notes them every half second."""
 
 
 async def live(
@@ -85,7 +87,7 @@ async def live(
         pipeline = _pipeline(config, parts, made, assembly)
         for app in sorted(seen):
             made.evaluation.prepare(app)
-        replay = await _replayed_results(config, parts, made.evaluation)
+        replay = await _replayed_results(config, parts, made)
         reports = HistoryReports(config.storage.path / files.HISTORY, config.slices, topics, clock)
         trials, incidents = _trial_queue(config, parts), _incident_keeper(config, parts, reports)
         gauges, queue = _review_queue(config, parts)
@@ -140,12 +142,17 @@ async def _restored(parts: Parts) -> set[str]:
 
 
 async def _replayed_results(
-    config: Config, parts: Parts, evaluation: LiveEvaluation
+    config: Config, parts: Parts, made: ScoringParts
 ) -> Callable[[], Coroutine[Any, Any, None]] | None:
-    """Replay past results to the samplers. From the history at once; else returns the task that goes on replaying."""
+    """Replay past results to the samplers. From the history at once; else returns the task that goes on replaying.
+
+    What the history holds was published, even if a crash came before the spool had noted that.
+    """
     history = parts.running.history
+    with contextlib.suppress(MonitorError):
+        made.publisher.remember(await history.newest_ids(_PUBLISHED_LAST))
     memory = next((sink for sink in config.sinks if sink.memory == "fleet"), history)  # only one: else twice
-    on_result = partial(evaluation.on_past_result, delivered=memory is not history)
+    on_result = partial(made.evaluation.on_past_result, delivered=memory is not history)
     replay = partial(warm_start.replay_results, memory, on_result, parts.running.runtime)
     if memory is history:
         await replay()

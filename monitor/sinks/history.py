@@ -162,6 +162,10 @@ class HistorySink(Sink, HistoryOptions):
         """Return the ids among `ids` that exist and are not `unscored`; none if there is no history yet."""
         return await self._read(self._reader.scored_ids, ids) if self._file().exists() else set()
 
+    async def newest_ids(self, at_most: int) -> list[str]:
+        """Return the ids of the results that were written last, oldest first; none if there is no history yet."""
+        return await self._read(self._reader.newest_ids, at_most) if self._file().exists() else []
+
     async def generations(self) -> list[SeenVersion]:
         """Return the service versions that have results."""
         return await self._read(self._reader.generations)

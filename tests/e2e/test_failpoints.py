@@ -48,6 +48,8 @@ def test_a_monitor_that_ends_between_two_durable_steps_loses_nothing_and_counts_
         wait_until(lambda: monitor.total("ragmonitor_traces_pending") == 0, 20, "the end of all rows")
         wait_until(lambda: monitor.total("ragmonitor_spool_records") == 0, 20, "the end of the spool")
         assert_balanced(monitor.samples())
+        (rate,) = json.loads(monitor.get("/api/v1/overview"))["apps"][0]["rates"]
+        assert rate["evaluated"] == len(NAMES)
         assert monitor.terminate() == 0
     exported = Counter(
         json.loads(line)["id"] for line in (tmp_path / "results.jsonl").read_text().splitlines() if line.endswith("}")

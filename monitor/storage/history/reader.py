@@ -313,6 +313,11 @@ class HistoryReader:
                 found.append(_past_result(body))
         return found
 
+    def newest_ids(self, at_most: int) -> list[str]:
+        """Return the ids of the results that were written last, oldest first."""
+        newest = self._file.query("SELECT id FROM results ORDER BY rowid DESC LIMIT ?", [at_most])
+        return [id_ for (id_,) in reversed(newest) if isinstance(id_, str)]
+
     def _rows(self, where: str, values: list[Any], order: str, limit: int, **only: str | None) -> list[dict[str, Any]]:
         for column, value in only.items():
             if value is not None:

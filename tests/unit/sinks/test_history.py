@@ -49,6 +49,12 @@ async def test_a_delivered_result_can_be_read_at_once_and_after_a_restart(histor
     assert await history.by_trace(f"{1:032x}") == [as_json(judged(1))]
 
 
+async def test_the_ids_of_the_results_that_were_written_last_are_found_oldest_first(history: HistorySink) -> None:
+    assert await history.newest_ids(2) == []
+    await deliver(history, judged(3), judged(1), judged(2))
+    assert await history.newest_ids(2) == [judged(1).id, judged(2).id]
+
+
 async def test_a_repeat_replaces_nothing_and_adds_to_no_sum(history: HistorySink) -> None:
     await deliver(history, judged(1, 4.0))
     await deliver(history, judged(1, 1.0))
