@@ -141,6 +141,19 @@ async def test_a_result_at_which_the_receiver_breaks_is_given_up_when_patience_e
         assert (at.count("sent"), at.count("rejected")) == (7, 1)
 
 
+async def test_a_receiver_that_refuses_a_result_works_so_that_one_at_which_it_breaks_is_given_up(
+    tmp_path: Path,
+) -> None:
+    clock, receiver = ManualClock(), Receiver(bad=[0], breaks=[1])
+    async with following(tmp_path, at_once=1, clock=clock, patience=100.0, one=receiver.deliver) as at:
+        await at.write(*results(0, 1))
+        await until(lambda: len(receiver.batches) >= 4, "some attempts")
+        assert at.count("rejected") == 1
+        clock.advance(101)
+        await at.done(2)
+        assert (at.count("sent"), at.count("rejected")) == (0, 2)
+
+
 async def test_a_receiver_that_takes_nothing_loses_nothing_when_patience_ends(tmp_path: Path) -> None:
     clock = ManualClock()
     receiver = Receiver(down=OSError("gone"))
