@@ -27,6 +27,7 @@ Ended: TypeAlias = Literal["hung", "died", "memory", "not_started", "upgraded"]
 
 _STARTING: Final = 120.0  # seconds; a busy machine and a plug-in that loads a model take their time
 _NOTES: Final = 4_096
+_CHUNK: Final = 65_536
 _LAST_ANSWERS: Final = 1.0  # seconds for what is still in the pipe of a process that has ended
 _LINE: Final = re.compile(r'File "([^"\n]++)", line (\d++) in (\S++)')
 
@@ -115,10 +116,11 @@ class WorkerProcess(asyncio.Protocol):
         self._lost.set()
         self.gone.set()
 
-    async def close(self, pipe: socket.socket) -> None:
+    async def close(self, pipe: socket.socket, rest: socket.socket) -> None:
         """End the process at once, and wait until it is gone: it holds nothing that is not also here.
 
-        What it answered before its end is still taken: else the request that it was at would not be known.
+        What it answered before its end is still taken: else the request that it was at would not be known. `rest` is
+        another handle of the same `pipe`: that is closed, with what is in it, by a write after the end of the process.
         """
         if self.process is not None:
             self.process.kill()
@@ -129,6 +131,10 @@ class WorkerProcess(asyncio.Protocol):
             with anyio.move_on_after(_LAST_ANSWERS):  # what it has started may hold the pipe open
                 await self._lost.wait()
             self._pipe.abort()
+        with rest, suppress(OSError):  # nothing is left in it
+            rest.setblocking(False)
+            while data := rest.recv(_CHUNK):
+                self.data_received(data)
         self._noted.close()
 
     @property

@@ -211,6 +211,7 @@ class WorkerPool(Workers):
         """Run a process to its end. Return whether it was of use. Raises `OSError` where it cannot be started."""
         with open_notes() as notes:
             ours, theirs = socket.socketpair()
+            rest = ours.dup()
             worker = WorkerProcess(self._code, self._answered, notes)
             self._relief = worker if relief else self._relief
             try:
@@ -224,7 +225,7 @@ class WorkerPool(Workers):
                 self._workers = [one for one in self._workers if one is not worker]
                 self._relief = None if relief else self._relief
                 with anyio.CancelScope(shield=True):
-                    await worker.close(ours)
+                    await worker.close(ours, rest)
             self._take_back(worker)
         return worker.answered > 0
 

@@ -28,9 +28,13 @@ def asked() -> SentRequest:
     return SentRequest(b"", asyncio.get_running_loop().create_future(), nullcontext)
 
 
-async def ended(*answers: object) -> tuple[WorkerProcess, list[SentRequest]]:
-    """A worker with two requests that wrote these answers and was killed, before any of them was read."""
+async def ended(*answers: object, write: bool = False) -> tuple[WorkerProcess, list[SentRequest]]:
+    """A worker with two requests that wrote these answers and was killed, before any of them was read.
+
+    `write`: something is written to it before its end is noticed.
+    """
     ours, theirs = socket.socketpair()
+    rest = ours.dup()
     with tempfile.TemporaryFile() as notes:
         worker = WorkerProcess("code", lambda _: None, notes)
         pieces = [asked(), asked()]
@@ -41,8 +45,10 @@ async def ended(*answers: object) -> tuple[WorkerProcess, list[SentRequest]]:
         await asyncio.to_thread(worker.process.wait)
         await asyncio.get_running_loop().create_unix_connection(lambda: worker, sock=ours)
         worker.held.extend(pieces)
+        if write:
+            worker.take_assignment(b"late")
         worker.gone.set()  # as where its end is noticed otherwise than by its pipe
-        await worker.close(ours)
+        await worker.close(ours, rest)
     return worker, pieces
 
 
@@ -57,6 +63,12 @@ async def test_one_that_is_at_a_request_for_long_gives_up_those_behind_it() -> N
 
 async def test_an_answer_that_was_in_the_pipe_when_the_process_ended_counts() -> None:
     worker, (first, second) = await ended("code", READY, ("read", 0.5))
+    assert first.answer.result() == "read"
+    assert list(worker.held) == [second], "this one it has ended on"
+
+
+async def test_a_request_that_is_written_after_the_end_of_the_process_costs_no_answer() -> None:
+    worker, (first, second) = await ended("code", READY, ("read", 0.5), write=True)
     assert first.answer.result() == "read"
     assert list(worker.held) == [second], "this one it has ended on"
 
