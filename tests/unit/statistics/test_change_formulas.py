@@ -1,4 +1,4 @@
-"""The formulas of a rise and of a gate once more, with sessions and weights that differ; and each limit from both sides."""
+"""The formulas of a rise and of a gate once more, with sessions that differ; and each limit from both sides."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_a_corrected_rate_is_a_share_even_where_the_judge_shows_what_it_never_co
     assert 0 <= corrected.lower <= rate <= corrected.upper <= 1
 
 
-@pytest.mark.parametrize(("sensitivity", "specificity"), [(0.5, 0.5), (0.3, 0.6)])
+@pytest.mark.parametrize(("sensitivity", "specificity"), [(0.5, 0.5), (0.3, 0.6), (0.75, 0.25)])
 def test_a_judge_that_guesses_corrects_nothing(sensitivity: float, specificity: float) -> None:
     judge = JudgeQuality(
         ShareInterval(sensitivity, 0.2, 0.7, 500.0), ShareInterval(specificity, 0.2, 0.7, 500.0), 500, 500
@@ -192,6 +192,9 @@ def test_shares_of_a_judge_are_by_the_weights_of_its_cells(at_random: bool) -> N
 def test_a_cell_without_labels_or_without_weight_says_nothing() -> None:
     nothing = (ConfusionCell(True, True, 0, 5.0, 5.0), ConfusionCell(False, True, 0, 5.0, 5.0))
     assert quality_of(nothing).sensitivity is None
+    light = quality_of([ConfusionCell(True, True, 3, 0.5, 0.1), ConfusionCell(False, True, 3, 0.25, 0.03)]).sensitivity
+    assert light is not None
+    assert light.value == pytest.approx(2 / 3)
     assert (
         quality_of([ConfusionCell(True, True, 3, 0.0, 5.0), ConfusionCell(True, True, 3, 5.0, 0.0)]).sensitivity is None
     )
