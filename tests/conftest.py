@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import shutil
+import signal
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,6 +21,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "lengthy: computes for seconds, or starts process after process")
     examples.load(quick=config.option.quick)
     tools.quick = config.option.quick
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell that starts the tests in the background has them, and all commands that they start, ignore it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
