@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from monitor.statistics.defect_model import ERRORS, INPUTS, PRIOR_RISK, DefectModel, are_inputs
+from monitor.model.outcome import Score
+from monitor.statistics.defect_model import ERRORS, INPUTS, PRIOR_RISK, DefectModel, are_inputs, inputs
 
 SLOPES = (1.2, 0.1, -0.4)
 PRIOR = (2.0**2, 0.8**2, 0.3**2, 0.3**2)
@@ -77,12 +78,12 @@ STEPS = [
 @pytest.mark.parametrize("number", range(1, len(STEPS) + 1))
 def test_a_verdict_moves_each_belief_as_a_step_of_an_extended_kalman_filter(number: int) -> None:
     model, beliefs, evidence = DefectModel(SLOPES), [Belief(error) for error in (0.002, 0.05, 0.15)], [0.0] * 3
-    for inputs, weight, shift, defect, by_person in STEPS[:number]:
-        model.learn(inputs, weight, shift, defect=defect, by_person=by_person)
+    for values, weight, shift, defect, by_person in STEPS[:number]:
+        model.learn(values, weight, shift, defect=defect, by_person=by_person)
         counted = 1.0 if by_person else min(weight, 2.0)
         for at, one in enumerate(beliefs):
             error = 0.002 if by_person else one.error
-            evidence[at] += counted * math.log(one.learn((1.0, *inputs), counted, shift, error, defect=defect))
+            evidence[at] += counted * math.log(one.learn((1.0, *values), counted, shift, error, defect=defect))
     for found, expected in zip(model.filters, beliefs, strict=True):
         assert found.coefficients == pytest.approx(expected.mean, rel=1e-9)
         assert [one for row in found.covariance for one in row] == pytest.approx(
@@ -135,3 +136,49 @@ def test_inputs_are_as_many_as_have_a_name_and_none_beyond_3() -> None:
     assert not are_inputs([0.0] * 8)
     assert not are_inputs([0.0] * 10)
     assert not are_inputs([math.nan] * 9)
+
+
+MEASURES = {
+    # name: a value, the mean and the deviation over labelled answers
+    "value_absent": (0.4, 0.294, 0.239),
+    "marked_absent_n": (1.0, 0.117, 0.373),
+    "n_sentences": (4.0, 1.138, 0.592),
+    "trigrams_absent": (0.5, 0.642, 0.350),
+    "drift": (0.25, -0.216, 0.451),
+    "doc_share": (0.1, 0.300, 0.245),
+    "type_token": (0.75, 0.893, 0.145),
+    "question_absent": (0.2, 0.607, 0.379),
+    "novel_words": (9.0, 1.247, 0.961),
+}
+
+
+def scored(measures: dict[str, float]) -> dict[str, Score]:
+    return {"overlap": Score(0.6, "", measures=measures)}
+
+
+def test_inputs_are_standardized_and_counts_by_their_logarithm() -> None:
+    counts = ("marked_absent_n", "n_sentences", "novel_words")
+    values = {name: math.log(1 + value) if name in counts else value for name, (value, *_) in MEASURES.items()}
+    expected = [round((values[name] - mean) / by, 4) for name, (_, mean, by) in MEASURES.items()]
+    found = inputs(scored({name: value for name, (value, *_) in MEASURES.items()}), "overlap")
+    assert found is not None
+    assert list(found) == expected
+    assert tuple(MEASURES) == INPUTS
+
+
+@pytest.mark.parametrize(("value", "expected"), [(99.0, 3.0), (-99.0, -3.0)])
+def test_an_input_is_never_beyond_3(value: float, expected: float) -> None:
+    found = inputs(scored({name: value if name == "drift" else 0.5 for name in MEASURES}), "overlap")
+    assert found is not None
+    assert found[4] == expected
+
+
+@pytest.mark.parametrize("name", ["value_absent", "n_sentences"])
+@pytest.mark.parametrize("value", [None, math.nan, -2.0])
+def test_measures_that_are_none_make_no_inputs(name: str, value: float | None) -> None:
+    measures = {one: 0.5 for one in MEASURES if one != name or value is not None}
+    if value is not None:
+        measures[name] = value
+    found = inputs(scored(measures), "overlap")
+    assert (found is None) is (value is None or math.isnan(value) or name == "n_sentences")
+    assert inputs(scored(measures), "another") is None
