@@ -205,3 +205,14 @@ def test_a_quality_from_labels_one_by_one_has_no_cells_and_is_not_taken_for_rand
     assert (judge.cells, judge.at_random) == ((), False)
     assert judge.defects == sum(one.truth for one in AUDITS)
     assert judge.good == 260 - judge.defects
+
+
+def test_sums_whose_defects_outweigh_them_by_what_was_rounded_count_as_all() -> None:
+    """Weights are added up for years, the parts and the whole in another order."""
+    raw = Sums(500, 500, 900.0, 909.0, 2500.0, 0.0)
+    audits = [LabelledResult(1.0, True, number % 5 > 0) for number in range(200)]
+    one, other = by_difference(raw, audits), by_difference(Sums(500, 500, 900.0, 900.0, 2500.0, 0.0), audits)
+    assert one == other
+    assert one is not None
+    assert one.rate == pytest.approx(0.8)
+    assert by_quality(raw, JUDGE) == by_quality(Sums(500, 500, 900.0, 900.0, 2500.0, 0.0), JUDGE)

@@ -402,3 +402,14 @@ def test_a_diagnosis_needs_five_bad_answers_before_the_search(bad_before: int, s
         for one in cases(two_causes)
     ]
     assert diagnose(given, SEARCH).state == state
+
+
+def test_what_shares_the_bad_answers_is_listed_by_how_much_it_stands_out() -> None:
+    third = Factor("document", "doc_uri", "a third")
+    given = [
+        one._replace(factors=(*one.factors, third)) if STALE in one.factors and one.time % 3 else one
+        for one in cases(a_document)
+    ]
+    (found,) = diagnose(given, SEARCH).factors
+    assert names([found.factor]) == ["doc_uri=stale"]
+    assert names(found.likewise) == ["doc_uri=twin", "doc_uri=a third"]  # three in four and two in three
