@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import anyio
 import pytest
+from pydantic import PrivateAttr
 
 from monitor.alerts.engine import AlertEngine, run_alerts
 from monitor.alerts.notify import Inbox, Notifier
@@ -23,13 +24,15 @@ HEARD: list[Sequence[AlertState]] = []
 
 
 class Ear(Notifier):
-    """Hears everything, and slowly."""
+    """Hears one look, and is then busy until `_done` is set."""
+
+    _done: anyio.Event = PrivateAttr(default_factory=anyio.Event)
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
         while True:
             await inbox.wait(60)
             HEARD.append(inbox.states)
-            await anyio.sleep(0.05)
+            await self._done.wait()
 
 
 async def test_every_look_is_shown_and_a_slow_receiver_gets_the_latest() -> None:
@@ -39,12 +42,15 @@ async def test_every_look_is_shown_and_a_slow_receiver_gets_the_latest() -> None
     lent = runtime(clock)
     shown: list[Sequence[AlertState]] = []
     HEARD.clear()
-    async with running(lambda: run_alerts(engine, [Ear()], lent, every=0.01, show=shown.append)):
-        await until(lambda: shown)
+    ear = Ear()
+    async with running(lambda: run_alerts(engine, [ear], lent, every=0.01, show=shown.append)):
+        await until(lambda: shown and HEARD)
         assert shown[0] == []
         for _ in range(100):
             windows.add("shop", "grounded", clock.now(), 1.0, True)
-        await until(lambda: shown[-1] and HEARD[-1:] == [shown[-1]])
+        await until(lambda: len(shown) >= 5 and shown[-1])
+        ear._done.set()
+        await until(lambda: HEARD[-1:] == [shown[-1]])
     assert shown[-1][0].status is AlertStatus.FIRING
     assert len(HEARD) < len(shown)
     labels = {"app": "shop", "evaluator": "grounded", "severity": "critical"}
