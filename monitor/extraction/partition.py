@@ -117,6 +117,17 @@ class _Step:
         return bool(self.question) and (self.failed or bool(self.answer))
 
 
+class _StepPlace(NamedTuple):
+    """Where a step is: at a request span that states question and answer, or, with `stating` None, at a model's call.
+
+    `within` is the unfinished request that it is a part of.
+    """
+
+    node: Node
+    stating: Observation | None
+    within: Node | None
+
+
 @dataclass(slots=True, eq=False)
 class _Group:
     """Steps that make up one request, in order of their start."""
@@ -171,7 +182,13 @@ def _is_short_verdict(text: object) -> bool:
 
 def divide(forest: Forest, found: Sequence[Call], templates: Sequence[PromptTemplate] = ()) -> DividedTrace:
     """Divide a complete trace with the calls `found` into its requests."""
-    steps = sorted(_steps(forest, found, templates), key=lambda step: (step.node.span.start_ns, step.node.span.span_id))
+    texts = _Texts(found, templates)
+    places = list(_places(forest, texts))
+    if len(places) < 2:  # noqa: PLR2004 - with no other step to compare, the texts of one need not be read
+        return DividedTrace()
+    steps = sorted(
+        (_at(place, texts) for place in places), key=lambda step: (step.node.span.start_ns, step.node.span.span_id)
+    )
     _dissolve(steps)
     groups = _grouped(steps)
     if len(groups) < 2:  # noqa: PLR2004 - one request, or none
@@ -189,9 +206,8 @@ def divide(forest: Forest, found: Sequence[Call], templates: Sequence[PromptTemp
 # -- steps
 
 
-def _steps(forest: Forest, found: Sequence[Call], templates: Sequence[PromptTemplate]) -> Iterator[_Step]:
+def _places(forest: Forest, texts: _Texts) -> Iterator[_StepPlace]:
     """Yield the outermost spans that answer something, of each tree from the root downwards."""
-    texts = _Texts(found, templates)
     within: list[Node] = []  # the unfinished requests around the present node
     doubted, at = 0, 0
     while at < len(forest.nodes):
@@ -205,7 +221,7 @@ def _steps(forest: Forest, found: Sequence[Call], templates: Sequence[PromptTemp
         if seen.kind in _SUPPLY:
             at = node.last + 1
         elif seen.kind == "generation":
-            yield _of_calls(node, texts, within)
+            yield _StepPlace(node, None, within[0] if within else None)
             at = node.last + 1
         elif seen.kind == "request" and (seen.query or seen.response):
             doubted += 1
@@ -215,7 +231,13 @@ def _steps(forest: Forest, found: Sequence[Call], templates: Sequence[PromptTemp
             elif states == "whole":
                 at = node.last + 1
                 if not _is_helper(node, texts):
-                    yield _of_request(node, seen, texts, within)
+                    yield _StepPlace(node, seen, within[0] if within else None)
+
+
+def _at(place: _StepPlace, texts: _Texts) -> _Step:
+    if place.stating is None:
+        return _of_calls(place.node, texts, place.within)
+    return _of_request(place.node, place.stating, texts, place.within)
 
 
 def _states(
@@ -295,7 +317,7 @@ def _holds_several(forest: Forest, node: Node, texts: _Texts) -> bool:
         return False
     if _records_lists(node, node.seen):
         return True
-    outer = _of_request(node, node.seen, texts, ())
+    outer = _of_request(node, node.seen, texts, None)
     inner = list(islice(_stated(forest, node, texts), _WINDOW))
     first = next((one for one in inner if one.question == outer.question), None)
     last = next((one for one in reversed(inner) if one.answer == outer.answer), None)
@@ -335,11 +357,11 @@ def _stated(forest: Forest, node: Node, texts: _Texts) -> Iterator[_Step]:
         if seen is not None and seen.kind in _SUPPLY:
             at = below.last + 1
         elif seen is not None and seen.kind == "request" and seen.query and seen.response and texts.within(below):
-            yield _of_request(below, seen, texts, ())
+            yield _of_request(below, seen, texts, None)
             at = below.last + 1
 
 
-def _of_request(node: Node, seen: Observation, texts: _Texts, within: Sequence[Node]) -> _Step:
+def _of_request(node: Node, seen: Observation, texts: _Texts, within: Node | None) -> _Step:
     step = _Step(
         node,
         stated=True,
@@ -347,14 +369,14 @@ def _of_request(node: Node, seen: Observation, texts: _Texts, within: Sequence[N
         answer=evidence.folded(seen.response or ""),
         failed=not seen.response,
         verdict=_is_verdict(seen.response or ""),
-        within=within[0] if within else None,
+        within=within,
     )
     earlier = [(turn.role, turn.content) for turn in seen.history or ()]
     _take(step, texts.within(node)[-_WINDOW:], earlier)
     return step
 
 
-def _of_calls(node: Node, texts: _Texts, within: Sequence[Node]) -> _Step:
+def _of_calls(node: Node, texts: _Texts, within: Node | None) -> _Step:
     calls = texts.within(node)
     asking = next((call for call in reversed(calls) if call.messages), None)
     answering = next((call for call in reversed(calls) if texts.said(call)), None)
@@ -366,7 +388,7 @@ def _of_calls(node: Node, texts: _Texts, within: Sequence[Node]) -> _Step:
         answer=answer,
         failed=not answer and any(call.error for call in calls),
         verdict=answering is not None and _is_verdict(answering.response or ""),
-        within=within[0] if within else None,
+        within=within,
     )
     _take(step, calls[-_WINDOW:], ())
     return step
