@@ -64,8 +64,9 @@ def read(
     from a prompt that was cut may have been in it, and what a cut document lacks would look unsupported. `templates`
     are the service's own prompts.
     """
-    given = _read(forest, found, answered, limit, templates)
-    beside = _beside(forest, feeding(found, answered.last) if answered.last else ())
+    used = feeding(found, answered.last) if answered.last else []
+    given = _read(forest, used, answered, limit, templates)
+    beside = _beside(forest, used)
     more = evidence.beyond(beside, (*given.documents, *_written_in_tools(found))) if beside else ()
     if more:
         unknown = given.status is ContextStatus.NOT_RECORDED
@@ -79,7 +80,7 @@ def read(
 
 
 def _read(
-    forest: Forest, found: Sequence[Call], answered: Answered, limit: int, templates: Sequence[PromptTemplate]
+    forest: Forest, used: Sequence[Call], answered: Answered, limit: int, templates: Sequence[PromptTemplate]
 ) -> Context:
     last = answered.last
     evident = mapped = _stated(forest)
@@ -94,7 +95,6 @@ def _read(
     if evident.took_place and evident.known and not evident.documents:
         return _NOTHING
     with_text = tuple(document for document in evident.documents if document.content)
-    used = feeding(found, last) if last else []
     whole = not any(limit and len(m.content) == limit for call in used for m in call.messages)
     if with_text and whole and evident.known and not evident.lost:
         in_prompt = evidence.reached(with_text, [call.prompt for call in used])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from monitor.extraction import values
 from monitor.extraction.settings import ExtractionSettings
@@ -12,6 +13,7 @@ from monitor.model.span import LogRecord, Span
 from monitor.stages import Convention, Observation
 
 _SERVER, _CONSUMER = 2, 5
+_DEPTH: Final = attrgetter("depth")
 _PLAIN = ExtractionSettings()
 
 
@@ -140,12 +142,14 @@ def saying(nodes: Iterable[Node], field: str) -> FieldSource | None:
 
 def mapped(forest: Forest, field: str) -> FieldSource | None:
     """Return the outermost span with an attribute that the configuration maps to `field`; None where there is none."""
+    if not any(node.seen and field in node.seen.stated for node in (*forest.enclosing, *forest.nodes)):
+        return None  # mostly the configuration maps nothing: no need to sort the spans
     return saying((node for node in outermost(forest) if node.seen and field in node.seen.stated), field)
 
 
 def outermost(forest: Forest) -> list[Node]:
     """Return all nodes, those nearest to a root first."""
-    return [*forest.enclosing, *sorted(forest.nodes, key=lambda node: (node.depth, node.first))]
+    return [*forest.enclosing, *sorted(forest.nodes, key=_DEPTH)]  # stable: those of one depth are in order already
 
 
 def first_said(forest: Forest, field: str, keys: Sequence[str]) -> str:

@@ -92,16 +92,17 @@ def answered(forest: Forest, found: Sequence[Call]) -> Answered:
     """Find the answer, the spans that enclose it, and the call in `found` that gave it."""
     configured = mapped(forest, "response")
     last = _final(found, None)
-    source = configured or _answering(_around(forest, last), found)
+    around = _around(forest, last)
+    source = configured or _answering(around, found)
     better = _final(found, source.text if source else None)
     if better is not last:
-        last = better
-        source = configured or _answering(_around(forest, last), found)
+        last, around = better, _around(forest, better)
+        source = configured or _answering(around, found)
     if source is not None:
-        return Answered(_around(forest, last), last, source.text, source)
+        return Answered(around, last, source.text, source)
     if last is not None:
-        return Answered(_around(forest, last), last, last.response, FieldSource(last.node, "response"))
-    return Answered(_around(forest, last), None, None, None)
+        return Answered(around, last, last.response, FieldSource(last.node, "response"))
+    return Answered(around, None, None, None)
 
 
 def asked(
@@ -111,7 +112,6 @@ def asked(
 
     `limit` is the number of characters at which the trace's texts were cut, 0 where they were not.
     """
-    sent, history = _sent(request.last, "", templates)
     chat = FieldSource(request.last.node, "messages") if request.last else None
     stating = mapped(forest, "query") or _asking(request.around, found)
     if stating is not None and stating.node.seen is not None:
@@ -122,6 +122,7 @@ def asked(
         else:  # the prompt may continue after the question: with search results, with a critique of a first answer
             _, history = _sent(request.last, query, templates)
         return _asked(query, history, stating, chat)
+    sent, history = _sent(request.last, "", templates)
     parts = prompt.split(sent, templates)
     stated = parts.question or "" if parts is not None else sent
     if stated and not (limit and len(sent) == limit):
@@ -242,9 +243,10 @@ def _final(found: Sequence[Call], response: str | None) -> Call | None:
 def feeding(found: Sequence[Call], last: Call) -> list[Call]:
     """Return `last`, preceded by the calls that passed answers on to it: partial answers, summaries, earlier turns."""
     used = [last]
-    prompt = evidence.folded(last.prompt)
     at = found.index(last)
-    for call in reversed(found[max(0, at - _LOOK_BACK) : at]):
+    earlier = found[max(0, at - _LOOK_BACK) : at]
+    prompt = evidence.folded(last.prompt) if earlier else ""
+    for call in reversed(earlier):
         words = evidence.folded(call.response) if call.response else ""
         if len(words) >= _FED and words in prompt:
             used.insert(0, call)
@@ -265,10 +267,13 @@ def _all_sent(found: Sequence[Call]) -> str:
 
 def _turns_before(call: Call, question: str = "") -> tuple[str, tuple[Message, ...]]:
     """Return the last user message of a call as sent, or the one that contains `question`, and the turns before it."""
-    wanted = evidence.folded(question)
-    holding = [at for at, m in enumerate(call.messages) if m.role == "user" and wanted in evidence.folded(m.content)]
-    at = holding[-1] if wanted and holding else messages.last_user(call.messages)
-    return (messages.own_words(call.messages[at]), messages.turns(call.messages[:at])) if at >= 0 else ("", ())
+    users = [at for at, m in enumerate(call.messages) if m.role == "user" and m.content.strip()]
+    if not users:
+        return "", ()
+    at = users[-1]
+    if len(users) > 1 and (wanted := evidence.folded(question)):
+        at = next((one for one in reversed(users) if wanted in evidence.folded(call.messages[one].content)), at)
+    return messages.own_words(call.messages[at]), messages.turns(call.messages[:at])
 
 
 def usage(forest: Forest) -> Usage:
