@@ -221,25 +221,29 @@ def _one(item: Value, depth: int) -> Document | None:
     if not isinstance(item, Mapping) or depth <= 0:
         return None
     content = _content(item)
-    inner = None
-    if not content:
-        for key in _WRAPPERS:
-            wrapped = values.unfold(item.get(key))
-            inner = _one(wrapped, depth - 1) if isinstance(wrapped, Mapping) else None
-            if inner is not None:
-                break
+    inner = None if content else _wrapped(item, depth)
+    if inner is not None and len(item) == 1:
+        return inner  # the wrapper holds nothing else
     metadata = values.unfold(values.first(item, ("metadata", "meta", "extra_info")))
     places = (item, metadata) if isinstance(metadata, Mapping) else (item,)
-    doc_id = _field(places, _ID_KEYS) or (inner.doc_id if inner else "")
-    uri = _field(places, _URI_KEYS) or (inner.doc_uri if inner else "")
-    score = next((found for place in places if (found := _score(place)) is not None), inner.score if inner else None)
+    doc_id, uri, score = _field(places, _ID_KEYS), _field(places, _URI_KEYS), _score(places)
     if inner is not None:
-        content = inner.content
+        content, doc_id, uri = inner.content, doc_id or inner.doc_id, uri or inner.doc_uri
+        score = inner.score if score is None else score
     elif not content and isinstance(metadata, Mapping):
         content = _content(metadata, _METADATA_TEXT_KEYS)
     if not content and not doc_id and not (uri and score is not None):
         return None
     return Document(content, uri, doc_id, score)
+
+
+def _wrapped(item: Mapping[str, Value], depth: int) -> Document | None:
+    for key in _WRAPPERS:
+        wrapped = values.unfold(item.get(key))
+        inner = _one(wrapped, depth - 1) if isinstance(wrapped, Mapping) else None
+        if inner is not None:
+            return inner
+    return None
 
 
 def _content(item: Mapping[str, Value], keys: Sequence[str] = _TEXT_KEYS) -> str:
@@ -266,10 +270,13 @@ def _field(places: Sequence[Mapping[str, Value]], keys: Sequence[str]) -> str:
     return ""
 
 
-def _score(place: Mapping[str, Value]) -> float | None:
-    if place.keys().isdisjoint(_SCORE_KEYS):
-        return None
-    return next((found for key in _SCORE_KEYS if (found := values.number(place.get(key))) is not None), None)
+def _score(places: Sequence[Mapping[str, Value]]) -> float | None:
+    for place in places:
+        for key in () if place.keys().isdisjoint(_SCORE_KEYS) else _SCORE_KEYS:
+            found = values.number(place.get(key))
+            if found is not None:
+                return found
+    return None
 
 
 def _from_repr(text: str) -> Document | None:

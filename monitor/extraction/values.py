@@ -6,7 +6,8 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 import orjson
@@ -28,6 +29,8 @@ MAX_ITEMS: Final = 2_000
 
 MAX_INDEX: Final = 10_000
 """The highest list index that a dotted key may name."""
+
+_INDEX_DIGITS: Final = len(str(MAX_INDEX))
 
 MAX_COUNT: Final = 10**12
 """The largest count accepted: more cannot be a number of tokens, and sums of many counts must stay serialisable."""
@@ -167,12 +170,12 @@ def unflatten(attributes: Mapping[str, Value], prefix: str) -> list[Value] | Non
     Return None where there is no such key, and an empty list where only `prefix` itself is present with one.
     """
     rows: dict[int, dict[str, Value]] = {}
-    start = len(prefix) + 1
+    beginning = f"{prefix}."
     for key, value in attributes.items():
-        if key.startswith(prefix) and key[start - 1 : start] == ".":
-            index, _, rest = key[start:].partition(".")
+        if key.startswith(beginning):
+            index, *path = key[len(beginning) :].split(".")
             if _is_index(index):
-                _place(rows.setdefault(int(index), {}), rest.split(".") if rest else [""], value)
+                _place(rows.setdefault(int(index), {}), path or [""], value)
     if rows:
         return [_lists(rows[index]) if index in rows else None for index in range(max(rows) + 1)]
     listed = elements(attributes.get(prefix))
@@ -185,13 +188,11 @@ def length_limit(trace: Trace) -> int:
     Where `OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT` is in force no value is longer, and those that reach it end anywhere: JSON
     breaks off, and different texts have the very same length, a round number.
     """
-    longest, texts = LOWEST_LIMIT, set[str]()
-    for one in _texts(trace):
-        if len(one) > longest:
-            longest = len(one)
-            texts = {one}
-        elif len(one) == longest and len(texts) < _SAMPLE:
-            texts.add(one)
+    every = _texts(trace)
+    longest = max(map(len, every), default=0)
+    if longest < LOWEST_LIMIT:
+        return 0
+    texts = list(islice(dict.fromkeys(one for one in every if len(one) == longest), _SAMPLE))
     if any(map(broken, texts)):
         return longest
     is_round = any(longest % step in (0, step - 1) for step in _ROUND)
@@ -232,11 +233,12 @@ def _lists(value: Value, depth: int = 16) -> Value:
         return value
     if value and all(map(_is_index, value)):
         return [_lists(value[key], depth - 1) for key in sorted(value, key=int)]
-    return {key: _lists(inner, depth - 1) for key, inner in value.items()}
+    return {key: _lists(inner, depth - 1) if isinstance(inner, dict) else inner for key, inner in value.items()}
 
 
 def _is_index(key: str) -> bool:
-    return key.isdecimal() and key.isascii() and len(key) <= len(str(MAX_INDEX)) and int(key) <= MAX_INDEX
+    # The length comes first: it is enough to tell the name of a field, which most keys are.
+    return len(key) <= _INDEX_DIGITS and key.isascii() and key.isdecimal() and int(key) <= MAX_INDEX
 
 
 def _parse(candidate: str) -> Value:
@@ -338,19 +340,17 @@ def _close(source: str) -> str | None:
     return source[:end] + "".join(reversed(closers)) if closers else None
 
 
-def _texts(trace: Trace) -> Iterator[str]:
-    for span in trace.spans:
-        yield from _texts_in(span.attributes, _CUT_DEPTH)
-    for record in trace.records:
-        yield from _texts_in(record.attributes, _CUT_DEPTH)
+def _texts(trace: Trace) -> list[str]:
+    """Return all texts in the attributes of a trace."""
+    found: list[str] = []
+    for attributes in (*(span.attributes for span in trace.spans), *(record.attributes for record in trace.records)):
+        _add_texts(found, attributes.values(), _CUT_DEPTH)
+    return found
 
 
-def _texts_in(value: Value, depth: int) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif depth > 0 and isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _texts_in(inner, depth - 1)
-    elif depth > 0 and isinstance(value, (list, tuple)):
-        for inner in value:
-            yield from _texts_in(inner, depth - 1)
+def _add_texts(found: list[str], several: Iterable[Value], depth: int) -> None:
+    for value in several:
+        if isinstance(value, str):
+            found.append(value)
+        elif isinstance(value, (list, tuple, Mapping)) and depth > 1:
+            _add_texts(found, value.values() if isinstance(value, Mapping) else value, depth - 1)
