@@ -206,24 +206,29 @@ def _rank(part: Part) -> tuple[bool, int, int, bytes, bytes, bytes]:
 def _span(trace_id: str, part: Part, origins: Origins) -> Span:
     proto = SpanProto.FromString(part.encoded)
     parent = proto.parent_span_id
+    has_parent = any(parent)
     status = proto.status
     return Span(
         trace_id=trace_id,
         span_id=proto.span_id.hex(),
-        parent_id=parent.hex() if any(parent) else "",
+        parent_id=parent.hex() if has_parent else "",
         name=proto.name,
         kind=proto.kind,
         start_ns=proto.start_time_unix_nano,
         end_ns=proto.end_time_unix_nano,
         attributes=_attributes(proto.attributes),
-        events=tuple(SpanEvent(e.name, e.time_unix_nano, _attributes(e.attributes)) for e in proto.events),
+        events=tuple(map(_event, proto.events)) if proto.events else (),
         status=_STATUS.get(status.code, "unset"),
         status_message=status.message,
         origin=origins.of(part),
         dropped_attributes=proto.dropped_attributes_count,
-        is_root=not any(parent) or proto.flags & _REMOTE_PARENT == _REMOTE_PARENT,
+        is_root=not has_parent or proto.flags & _REMOTE_PARENT == _REMOTE_PARENT,
         links=tuple(map(_link, proto.links[:MAX_LINKS])) if proto.links else (),
     )
+
+
+def _event(proto: Any) -> SpanEvent:
+    return SpanEvent(proto.name, proto.time_unix_nano, _attributes(proto.attributes))
 
 
 def _link(proto: Any) -> SpanLink:
@@ -264,9 +269,7 @@ def _value(any_value: Any, depth: int) -> Value:
     if which == "kvlist_value":
         pairs = any_value.kvlist_value.values
         return {pair.key: _value(pair.value, depth - 1) for pair in pairs} if depth > 0 else None
-    if which is None or not hasattr(any_value, which):
-        return None
-    scalar: Value = getattr(any_value, which)
+    scalar: Value = getattr(any_value, which, None) if which is not None else None
     return scalar
 
 
