@@ -7,10 +7,12 @@ docs/decisions has the figures behind the bounds.
 from __future__ import annotations
 
 import re
+import struct
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from monitor.evaluators._language_words import ARABIC, CHINESE, CYRILLIC, LATIN
@@ -31,6 +33,7 @@ _address = re.compile(r"(?:https?://|www\.)\S+")
 _run = re.compile(r"[^\W\d_]+")
 # Every character that is no letter becomes a space. In C, five times as fast as the pattern that defines it.
 _LETTERS_OF_LATIN_1: Final = bytes(code if _run.match(chr(code)) else ord(" ") for code in range(256))
+_LETTERS_OF_ASCII: Final = _LETTERS_OF_LATIN_1.lower()  # in lower case, where no letter is lost by that
 # Marks in texts that have only letters of Latin-1.
 _TYPOGRAPHIC: Final = "\u2018\u2019\u201c\u201d\u201e\u2013\u2014\u2026\u2022"
 # The last letter of each script, and how many Latin letters one of its characters is worth.
@@ -74,49 +77,48 @@ _OF_SCRIPT: Final = {
 _SIMPLIFIED, _TRADITIONAL = (frozenset(characters) for characters in CHINESE.values())
 
 
+_BITS: Final = 16
+"""Of the count of words of one language, within a number that has those of all. A text has fewer words than 65,536."""
+_COUNTS: Final = struct.Struct(f"<{len(_LISTS)}H")
+
+
 def _languages_of_words() -> dict[str, int]:
     languages: dict[str, int] = {}
     for number, words in enumerate(_LISTS):
         for word in words:
-            languages[word] = languages.get(word, 0) | 1 << number
-    return languages
+            if len(word) > 1 or not word.isascii():  # not a list's (a), an initial, a variable
+                languages[word] = languages.get(word, 0) | 1 << number * _BITS
+    same = {one: one for one in languages.values()}  # 300 words of a language alone need not hold 300 such numbers
+    return {word: same[one] for word, one in languages.items()}
 
 
 _WORDS: Final = _languages_of_words()
-"""For each word a set of languages: bit n stands for list n."""
+"""For each word the languages that have it: a count of 1 for each of these.
+
+The sum of such numbers counts the words of all languages at once, and Python adds them up in C.
+"""
 
 
 class _Traits(NamedTuple):
     """What tells the language of a text. `letters` are counted by script, each weighted by what it is worth."""
 
-    letters: Counter[str]
+    letters: Mapping[str, int]
     script: str | None
     words: int
-    languages: Counter[int]  # of its words that are in a list: how many are in exactly this set of lists
-    others: list[str]  # its words with letters beyond A to Z that are in no list, without names
+    listed: Sequence[int]  # of each of its words that is in a list: the languages that have it, as in `_WORDS`
+    total: int  # the sum of `listed`
+    others: Sequence[str]  # its words with letters beyond A to Z that are in no list, without names
     characters: str
 
     def share(self, script: str | None) -> float:
         """Return the share of letters that are of this script, 0 to 1."""
-        letters = (
-            sum(self.letters[one] for one in _TWO_SCRIPTS) if script == _EAST_ASIAN else self.letters[script or ""]
-        )
-        return letters / max(self.letters.total(), 1)
+        letters = _east_asian(self.letters) if script == _EAST_ASIAN else self.letters.get(script or "", 0)
+        return letters / max(sum(self.letters.values()), 1)
 
-    def by_language(self, also: int | None = None) -> list[int]:
+    def by_language(self, also: int | None = None) -> tuple[int, ...]:
         """Count, for each language, the words in its list: all, or those that are in the list of `also` too."""
-        counts = [0] * len(_LISTS)
-        for languages, count in self.languages.items():
-            if also is None or languages >> also & 1:
-                for language in _numbers(languages):
-                    counts[language] += count
-        return counts
-
-
-@lru_cache(maxsize=4096)
-def _numbers(languages: int) -> tuple[int, ...]:
-    """Return the bits that are set."""
-    return tuple(number for number in range(languages.bit_length()) if languages >> number & 1)
+        total = self.total if also is None else sum(filter((1 << also * _BITS).__and__, self.listed))
+        return _COUNTS.unpack(total.to_bytes(_COUNTS.size, "little"))
 
 
 def in_another_language(answer: str, documents: Sequence[str]) -> bool:
@@ -142,9 +144,10 @@ def in_another_language(answer: str, documents: Sequence[str]) -> bool:
         way = _way_of_writing(spoken)
         ways = [_way_of_writing(_begun(one)) for one in beginnings]
         return _ways_differ(way, _way_of_writing(found)) and all(not one or _ways_differ(way, one) for one in ways)
-    language = _language(found)
+    language = _commonest_language(found)
+    # Asked first: that an answer is in no other language is less work to find out, and mostly so.
     own = None if language is None else _other_language(spoken, language)
-    if language is None or own is None:
+    if language is None or own is None or not _is_clearly(found, language):
         return False
     others = {_other_language(_begun(one), language) for one in beginnings} - {None}
     return own not in others and all(
@@ -156,25 +159,25 @@ def _traits(text: str) -> _Traits:
     runs = _runs(text)
     foreign = [] if text.isascii() else [run for run in runs if not run.isascii()]
     plain = [run for run in runs if run.isascii()] if foreign else runs
-    letters: Counter[str] = Counter(latin=sum(map(len, plain)))
-    longer = [run for run in plain if len(run) > 1]  # not a list's (a), an initial, a variable
-    languages = Counter(filter(None, map(_WORDS.get, map(str.lower, longer))))
-    words = len(longer)
+    lengths = list(map(len, plain))
+    letters = {"latin": sum(lengths)}
+    listed = list(filter(None, map(_WORDS.get, plain if text.isascii() else map(str.lower, plain))))
+    words = len(plain) - lengths.count(1)
     others: list[str] = []
     for run in foreign:
         script, worth = _script(run[0])
         if script in _TWO_SCRIPTS:
             for character in run:
                 script, worth = _script(character)
-                letters[script] += worth
+                letters[script] = letters.get(script, 0) + worth
             continue
-        letters[script] += worth * len(run)
+        letters[script] = letters.get(script, 0) + worth * len(run)
         words += 1
         if found := _WORDS.get(run.lower()):
-            languages[found] += 1
+            listed.append(found)
         elif run[0].islower():
             others.append(run)
-    return _Traits(letters, _main_script(letters), words, languages, others, text)
+    return _Traits(letters, _main_script(letters), words, listed, sum(listed), others, text)
 
 
 _begun = remembered(_traits)
@@ -184,22 +187,29 @@ _begun = remembered(_traits)
 @lru_cache(maxsize=8)
 def _together(beginnings: tuple[str, ...]) -> _Traits:
     """Return the traits of all of these, one a line: several evaluators ask for those of the same documents."""
-    letters, languages, words, others = Counter(latin=0), Counter[int](), 0, list[str]()
-    for one in map(_begun, beginnings):
-        for script, count in one.letters.items():  # `update` takes five times as long for so few
-            letters[script] += count
-        for lists, count in one.languages.items():
-            languages[lists] += count
-        words += one.words
-        others += one.others
-    return _Traits(letters, _main_script(letters), words, languages, others, "\n".join(beginnings))
+    every = list(map(_begun, beginnings))
+    letters = {"latin": 0}
+    for one in every:
+        for script, count in one.letters.items():
+            letters[script] = letters.get(script, 0) + count
+    return _Traits(
+        letters,
+        _main_script(letters),
+        words=sum(one.words for one in every),
+        listed=list(chain.from_iterable(one.listed for one in every)),
+        total=sum(one.total for one in every),
+        others=list(chain.from_iterable(one.others for one in every)),
+        characters="\n".join(beginnings),
+    )
 
 
 def _runs(text: str) -> list[str]:
-    """Return the runs of letters in a text, without addresses."""
+    """Return the runs of letters in a text, without addresses; those of an ASCII text in lower case."""
     if "://" in text or "www." in text:
         text = _address.sub(" ", text)
-    for mark in () if text.isascii() else _TYPOGRAPHIC:
+    if text.isascii():
+        return text.encode().translate(_LETTERS_OF_ASCII).decode().split()
+    for mark in _TYPOGRAPHIC:
         text = text.replace(mark, " ")
     try:
         single = text.encode("latin-1")
@@ -213,11 +223,14 @@ def _script(letter: str) -> tuple[str, int]:
     return _SCRIPTS[number][1:]
 
 
-def _main_script(letters: Counter[str]) -> str | None:
-    total = letters.total()
-    east_asian = sum(letters[script] for script in _TWO_SCRIPTS)
-    script, most = max(((_EAST_ASIAN, east_asian), *letters.items()), key=lambda one: one[1])
+def _main_script(letters: Mapping[str, int]) -> str | None:
+    total = sum(letters.values())
+    script, most = max(((_EAST_ASIAN, _east_asian(letters)), *letters.items()), key=itemgetter(1))
     return script if script and total >= _LETTERS and most >= _MOST * total else None
+
+
+def _east_asian(letters: Mapping[str, int]) -> int:
+    return letters.get("kana", 0) + letters.get("han", 0)
 
 
 def _scripts_differ(spoken: _Traits, found: _Traits) -> bool:
@@ -233,7 +246,7 @@ def _scripts_differ(spoken: _Traits, found: _Traits) -> bool:
 
 def _way_of_writing(text: _Traits) -> str:
     """Return `japanese`, `simplified`, `traditional`, `chinese` for either of the two, or empty if it is not clear."""
-    kana, han = text.letters["kana"] / 2, text.letters["han"] / 3
+    kana, han = text.letters.get("kana", 0) / 2, text.letters.get("han", 0) / 3
     if kana >= max(_ENOUGH, _KANA * (kana + han)):
         return "japanese"
     if kana > _NO_KANA * (kana + han) or han < _CHINESE:
@@ -251,19 +264,24 @@ def _ways_differ(one: str, other: str) -> bool:
     )
 
 
-def _language(text: _Traits) -> int | None:
-    """Return the language of the documents. None if no list has clearly more of their words than every other."""
-    languages = _OF_SCRIPT.get(text.script or "", range(0))
-    if not languages:
+def _commonest_language(text: _Traits) -> int | None:
+    """Return the language that has the most words of the documents. None if these are too few."""
+    languages = _OF_SCRIPT.get(text.script or "")
+    if languages is None:
         return None
     counts = text.by_language()
     best = max(languages, key=counts.__getitem__)
-    if counts[best] < max(_PLENTY, _SHARE_OF_DOCUMENTS * text.words):
-        return None
-    both = text.by_language(also=best)
-    if any(counts[best] - both[other] < 2 * (counts[other] - both[other]) + 2 for other in languages if other != best):
-        return None
-    return best
+    return best if counts[best] >= max(_PLENTY, _SHARE_OF_DOCUMENTS * text.words) else None
+
+
+def _is_clearly(text: _Traits, language: int) -> bool:
+    """Return whether a text is in its commonest language: the list of that has clearly more words than every other."""
+    counts, both = text.by_language(), text.by_language(also=language)
+    return all(
+        counts[language] - both[other] >= 2 * (counts[other] - both[other]) + 2
+        for other in _OF_SCRIPT.get(text.script or "", ())
+        if other != language
+    )
 
 
 def _other_language(text: _Traits, language: int) -> int | None:
@@ -274,6 +292,8 @@ def _other_language(text: _Traits, language: int) -> int | None:
     """
     best, most = None, 0
     counts, both = text.by_language(), text.by_language(also=language)
+    if counts == both:
+        return None
     for other in _OF_SCRIPT.get(text.script or "", ()):
         signs = counts[other] - both[other]
         if not signs:
