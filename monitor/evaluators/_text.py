@@ -249,8 +249,8 @@ def common_subsequence(one: Sequence[str], other: Iterable[str]) -> int:
         bit += bit
     row = everything = bit - 1
     for matches in filter(None, map(places.get, other)):
-        both = row & matches
-        row = ((row + both) | (row - both)) & everything
+        if both := row & matches:  # else nothing changes
+            row = ((row + both) | (row - both)) & everything
     return len(one) - row.bit_count()
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice, pairwise
 from typing import ClassVar, NamedTuple
 
@@ -70,22 +70,65 @@ class OverlapGroundedness(Evaluator):
             return Skipped(SkippedReason.REFUSAL)
         if in_another_language(case.response, [document.content for document in case.retrieved_context]):
             return Skipped(SkippedReason.LANGUAGE_MISMATCH)
-        context = [keys_of_document(text) for text in _read(case.retrieved_context)]
-        said = {word.key for word in content} | {SENTENCE_END}
-        shared = [list(filter(said.__contains__, document)) for document in context]
         question = words(case.request.query[:_QUESTION_CHARACTERS])
-        measured = _measure(content, shared)
+        said = _said(found, content)
+        context = _context(map(keys_of_document, _read(case.retrieved_context)), said, question)
+        measured = _measure(said, context)
         value = measured.value()
-        absent = _stretches(found, measured.known)
+        absent = _stretches(content, measured.known)
         evidence = tuple(Evidence(case.response[start:end], "absent", start, end) for start, end in absent)
         explanation = measured.sentence(len(evidence))
         if len(case.response) > RESPONSE_CHARACTERS:
             explanation += f" Read: {RESPONSE_CHARACTERS} of {len(case.response)} characters."
-        measures = measured.measures() | _shape(
-            found, content, measured.known, question, documents=context, shared=shared
-        )
-        used = _used_sources({word.key for word in question}, content, shared)
+        measures = measured.measures(value) | _shape(said, context, measured.known, question)
+        used = _used_sources({word.key for word in question}, said, context)
         return Score(value, explanation, self.scale.level(value), evidence, measures, used_sources=used)
+
+
+class _Said(NamedTuple):
+    """What the response says: the keys of its words. `marked` are those of numbers and names."""
+
+    sentences: Sequence[Sequence[str]]
+    content: Sequence[str]
+    content_of_sentences: Sequence[Sequence[str]]
+    marked: Sequence[str]
+    distinct: set[str]  # of the words with content
+
+
+def _said(found: Sequence[Word], content: Sequence[Word]) -> _Said:
+    keys = [word.key for word in content]
+    marked = [word.key for word in content if word.marked]
+    return _Said(_by_sentence(found), keys, _by_sentence(content), marked, set(keys))
+
+
+def _by_sentence(found: Iterable[Word]) -> list[list[str]]:
+    sentences: list[list[str]] = []
+    number = None
+    for key, _, _, _, _, sentence in found:
+        if sentence != number:
+            number = sentence
+            sentences.append(current := [])
+        current.append(key)
+    return sentences
+
+
+class _Context(NamedTuple):
+    """The keys of each document in order, and of each what it has in common with the response.
+
+    `shared` are those keys in order that content words of the response or of the question have, `documents` are all;
+    both with `SENTENCE_END`. `held` are those that content words of the response have, each once.
+    """
+
+    documents: Sequence[Sequence[str]]
+    shared: Sequence[Sequence[str]]
+    held: Sequence[set[str]]
+
+
+def _context(documents: Iterable[Sequence[str]], said: _Said, question: Sequence[Word]) -> _Context:
+    read = list(documents)
+    compared = {SENTENCE_END, *(word.key for word in question if word.content)} | said.distinct
+    shared = [list(filter(compared.__contains__, document)) for document in read]
+    return _Context(read, shared, [said.distinct.intersection(one) for one in shared])
 
 
 class _Measured(NamedTuple):
@@ -111,10 +154,10 @@ class _Measured(NamedTuple):
         blend = sum(_WEIGHTS[part] * share for part, share in shares.items())
         return min(max(blend / sum(_WEIGHTS[part] for part in shares), 0.0), 1.0)
 
-    def measures(self) -> dict[str, float]:
+    def measures(self, value: float) -> dict[str, float]:
         """Return what is learned from, as far as it follows from the counts: what is absent, and how much there is."""
         return {
-            "value_absent": 1 - self.value(),
+            "value_absent": 1 - value,
             "marked_absent_n": float(self.marked - self.marked_supported),
             "n_sentences": float(self.sentences),
             "novel_words": float(self.content - self.supported),
@@ -130,99 +173,86 @@ class _Measured(NamedTuple):
         return f"{said}; {'1 unsupported passage' if stretches == 1 else many}."
 
 
-def _measure(content: Sequence[Word], context: Sequence[Sequence[str]]) -> _Measured:
-    """Count what the context supports; `context` has by document those keys that content words of the response have."""
-    keys = [word.key for word in content]
+def _measure(said: _Said, context: _Context) -> _Measured:
+    """Count what the context supports."""
     # A word in very many sentences says little about any one of them. Without a bound, the cost would grow with the
     # product of both texts.
-    at_most = max(8, _COVERAGE_STEPS // len(content))
-    postings: dict[str, list[int]] = {}
-    number = 0
-    for document in context:
-        for key in document:
-            if key == SENTENCE_END:
-                number += 1
-                continue
-            places = postings.get(key)
-            if places is None:
-                postings[key] = [number]
-            elif places[-1] != number and len(places) < at_most:
-                places.append(number)
-        number += 1
-    in_order = filter(SENTENCE_END.__ne__, chain.from_iterable(context))
-    known = frozenset(postings)
-    of_sentence: dict[int, list[str]] = defaultdict(list)
-    for word in content:
-        of_sentence[word.sentence].append(word.key)
-    shares = [_best_share(said, postings) for said in of_sentence.values()]
-    marked = [word.key for word in content if word.marked]
+    places = _places(context.shared, at_most=max(8, _COVERAGE_STEPS // len(said.content)))
+    known = frozenset(places)
+    shares = [_best_share(one, places) for one in said.content_of_sentences]
+    in_order = filter(said.distinct.__contains__, chain.from_iterable(context.shared))
+    # A word that is not in the context is in no common subsequence: the numbers that it is counted with are shorter.
+    ours = list(filter(known.__contains__, said.content[:_SUBSEQUENCE_WORDS]))
     return _Measured(
         known=known,
-        supported=sum(map(known.__contains__, keys)),
-        content=len(content),
-        in_order=common_subsequence(keys[:_SUBSEQUENCE_WORDS], islice(in_order, _SUBSEQUENCE_MATCHES)),
+        supported=sum(map(known.__contains__, said.content)),
+        content=len(said.content),
+        in_order=common_subsequence(ours, islice(in_order, _SUBSEQUENCE_MATCHES)),
         coverage=sum(shares) / len(shares),
         sentences=len(shares),
-        marked_supported=sum(map(known.__contains__, marked)),
-        marked=len(marked),
+        marked_supported=sum(map(known.__contains__, said.marked)),
+        marked=len(said.marked),
     )
 
 
-def _used_sources(asked: set[str], content: Sequence[Word], sources: Sequence[Sequence[str]]) -> str:
+def _places(documents: Sequence[Sequence[str]], at_most: int) -> dict[str, list[int]]:
+    """Return for each key the numbers of the sentences that it is in: the first `at_most`."""
+    found: dict[str, list[int]] = {}
+    number = 0
+    for document in documents:
+        for key in document:
+            if key == SENTENCE_END:
+                number += 1
+            elif key not in found:
+                found[key] = [number]
+            else:
+                places = found[key]
+                if places[-1] != number and len(places) < at_most:
+                    places.append(number)
+        number += 1
+    return found
+
+
+def _used_sources(asked: set[str], said: _Said, context: _Context) -> str:
     """Return a digit for each source: 1 where the response uses it.
 
     It does if it says at least two things that the question does not and the source does, where a thing is two content
     words in a row, a number or a name; or if half of its new content words are in the source. Of a response with only
-    one thing to say, one is enough. A free paraphrase is not noticed.
-
-    Args:
-        asked: the keys of the question.
-        content: the content words of the response.
-        sources: the keys of each source that content words of the response have, with `SENTENCE_END`.
+    one thing to say, one is enough. A free paraphrase is not noticed. `asked` are the keys of the question.
     """
-    new = {word.key for word in content} - asked
+    new = said.distinct - asked
     if not new:
         return ""
-    names = {word.key for word in content if word.marked} & new
-    pairs = {pair for pair in pairwise(_with_ends(content)) if not new.isdisjoint(pair)}
-    pairs = {pair for pair in pairs if SENTENCE_END not in pair}
-    wanted = new.union((SENTENCE_END,), *pairs)
-    return "".join("1" if _uses(source, new, names, pairs, wanted) else "0" for source in sources)
+    names = new.intersection(said.marked)
+    pairs = {pair for pair in chain.from_iterable(map(pairwise, said.content_of_sentences)) if not new.isdisjoint(pair)}
+    things = _Things(new, names, pairs, new.union((SENTENCE_END,), chain.from_iterable(pairs)))
+    return "".join("1" if _uses(*one, things) else "0" for one in zip(context.shared, context.held, strict=True))
 
 
-def _uses(source: Sequence[str], new: set[str], names: set[str], pairs: set[tuple[str, str]], wanted: set[str]) -> bool:
-    enough = min(_THINGS, len(names) + len(pairs)) or _THINGS
-    held = list(filter(wanted.__contains__, source))
-    said = pairs.intersection(pairwise(held))
-    return len(said) + len(names.intersection(held)) >= enough or 2 * len(new.intersection(held)) >= len(new)
+class _Things(NamedTuple):
+    """What the response says that the question does not: the keys of words, of names, and of pairs of words in a row.
+
+    `all_keys` are those of words and of pairs, and `SENTENCE_END`.
+    """
+
+    new: set[str]
+    names: set[str]
+    pairs: set[tuple[str, str]]
+    all_keys: set[str]
 
 
-def _with_ends(found: Iterable[Word]) -> list[str]:
-    """Return the keys of words, with `SENTENCE_END` between two sentences."""
-    keys: list[str] = []
-    last: int | None = None
-    for key, _, _, _, _, sentence in found:
-        if sentence != last and last is not None:
-            keys.append(SENTENCE_END)
-        last = sentence
-        keys.append(key)
-    return keys
+def _uses(source: Sequence[str], held: set[str], things: _Things) -> bool:
+    enough = min(_THINGS, len(things.names) + len(things.pairs)) or _THINGS
+    names = len(things.names & held)
+    if names >= enough or 2 * len(things.new & held) >= len(things.new):
+        return True
+    return names + len(things.pairs.intersection(pairwise(filter(things.all_keys.__contains__, source)))) >= enough
 
 
-def _shape(
-    found: Sequence[Word],
-    content: Sequence[Word],
-    known: frozenset[str],
-    question: Sequence[Word],
-    *,
-    documents: Sequence[Sequence[str]],
-    shared: Sequence[Sequence[str]],
-) -> dict[str, float]:
+def _shape(said: _Said, context: _Context, known: frozenset[str], question: Sequence[Word]) -> dict[str, float]:
     """Return what is learned from besides the counts: how the response is made of the context and of the question.
 
-    `found` are all words of the response and `content` those with content, `known` the keys of the latter that the
-    context has. `documents` are the keys of each document, `shared` those among them that content words of the response
-    have; both with `SENTENCE_END`.
+    `known` are those keys of content words of the response and of the question that the context has.
 
     - `trigrams_absent`: the share of three consecutive words of a sentence that no sentence of the context has so.
     - `drift`: the share absent of the last third of the content words, minus that of the first third.
@@ -230,35 +260,32 @@ def _shape(
     - `type_token`: different content words, per content word.
     - `question_absent`: the share of the question's different content words that the context does not have.
     """
-    said = _with_ends(found)
-    triples = [one for one in zip(said, said[1:], said[2:], strict=False) if SENTENCE_END not in one]
-    new = set(triples)
+    triples = list(chain.from_iterable(zip(one, one[1:], one[2:], strict=False) for one in said.sentences))
+    absent = set(triples)
+    for keys in context.documents:
+        absent.difference_update(zip(keys, keys[1:], keys[2:], strict=False))
+    often = Counter(said.content)
+    most = max((sum(map(often.__getitem__, one)) for one in context.held), default=0)
+    third = len(said.content) // 3
+    first, last = (sum(map(known.__contains__, part)) for part in (said.content[:third], said.content[-third:]))
     asked = {word.key for word in question if word.content}
-    absent_asked = asked - known
-    for keys in documents:
-        new.difference_update(zip(keys, keys[1:], keys[2:], strict=False))
-        absent_asked.difference_update(keys)
-    often = Counter([word.key for word in content])
-    most = max((sum(map(often.__getitem__, set(one).intersection(often))) for one in shared), default=0)
-    third = len(content) // 3
-    absent = [word.key not in known for word in content]
     return {
-        "trigrams_absent": sum(map(new.__contains__, triples)) / len(triples) if triples else 0.0,
-        "drift": (sum(absent[-third:]) - sum(absent[:third])) / third if third else 0.0,
-        "doc_share": 1 - most / len(content),
-        "type_token": len(often) / len(content),
-        "question_absent": len(absent_asked) / len(asked) if asked else 0.0,
+        "trigrams_absent": sum(map(absent.__contains__, triples)) / len(triples) if triples else 0.0,
+        "drift": (first - last) / third if third else 0.0,
+        "doc_share": 1 - most / len(said.content),
+        "type_token": len(said.distinct) / len(said.content),
+        "question_absent": len(asked - known) / len(asked) if asked else 0.0,
     }
 
 
-def _best_share(keys: Sequence[str], postings: dict[str, list[int]]) -> float:
+def _best_share(keys: Sequence[str], places: Mapping[str, Sequence[int]]) -> float:
     """Return the largest share of `keys` that is in one sentence of the context."""
-    held = Counter(chain.from_iterable(map(postings.__getitem__, filter(postings.__contains__, keys))))
+    held = Counter(chain.from_iterable(filter(None, map(places.get, keys))))
     return max(held.values(), default=0) / len(keys)
 
 
-def _stretches(found: Sequence[Word], known: frozenset[str]) -> list[tuple[int, int]]:
-    """Return the largest unsupported stretches, at most `STRETCHES`, in order of offset.
+def _stretches(content: Sequence[Word], known: frozenset[str]) -> list[tuple[int, int]]:
+    """Return the largest unsupported stretches of words with content, at most `STRETCHES`, in order of offset.
 
     A stretch extends from one absent content word to the next if at most one supported content word is between them,
     within a sentence. A single absent word counts only if it is a number or a name: others are mostly word choice.
@@ -266,9 +293,7 @@ def _stretches(found: Sequence[Word], known: frozenset[str]) -> list[tuple[int, 
     stretches: list[tuple[int, int, int, bool]] = []  # words absent, start, end, has a number or name
     open_since = gap = 0
     sentence = -1
-    for word in found:
-        if not word.content:
-            continue
+    for word in content:
         if word.key in known:
             gap += 1
             continue
