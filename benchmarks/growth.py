@@ -1,21 +1,26 @@
 """Whether a span and a kept trace cost the same however much there is: open traces, apps, evaluators, history.
 
-    python -m benchmarks.growth [--traces 1000] [--runs 3]
+    python -m benchmarks.growth [--traces 1000] [--runs 3] [--spans 100000000] [--plot growth.svg]
 
-*To the ack* is the processor time of a span while so many other traces are open, or while the spans come from so many
-apps in turn, all of them kept. *A kept trace* is that of a trace until it is judged by so many local evaluators and
-stored: by `overlap_groundedness` alone, with three that look at lengths and counts, with four that read the texts; and
-with 22 judged ones that choose one trace in ten thousand. Then by `overlap_groundedness` beside a history of so many
-days of 5,000 results each. How it is measured is said in `benchmarks.ingest`. Only Linux.
+*Spans* is what a span costs one monitor, with all that follows for the 0.1 % of traces that are kept, in the last
+million before it has received so many; `--spans` says how many come in all, and they come once. *To the ack* is the
+processor time of a span while so many other traces are open, or while the spans come from so many apps in turn, all of
+them kept. *A kept trace* is that of a trace until it is judged by so many local evaluators and stored: by
+`overlap_groundedness` alone, with three that look at lengths and counts, with four that read the texts; and with 22
+judged ones that choose one trace in ten thousand. Then by `overlap_groundedness` beside a history of so many days of
+5,000 results each. How it is measured is said in `benchmarks.ingest`. Only Linux.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import random
+import re
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +29,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import plot
 from benchmarks.ingest import Row, send, spread
 from benchmarks.running import all_ended, cpu_seconds, get, running, wait_for
 from benchmarks.traffic import Service
@@ -42,6 +48,8 @@ _LOCAL: Final = (
 )  # fmt: skip
 _JUDGED: Final = sorted(one.stem for one in Path(__file__).parents[1].glob("monitor/evaluators/rubrics/*.md"))
 _WAITING: Final = {"grace_period": "30m", "idle_timeout": "1h", "max_age": "2h"}
+_MILLION: Final = 1_000_000
+_SAMPLED: Final = "0.1%"
 _OPEN, _APPS, _EVALUATORS, _DAYS = (10, 1_000, 10_000, 100_000), (1, 20, 200), (1, 4, 8, 30), (0, 1, 30)
 _RESULTS_A_DAY: Final = 5_000
 _JUDGE_READY: Final = 'ragmonitor_events_total{event="judge_ready"} 1.0'
@@ -84,6 +92,51 @@ def to_the_ack(traces: int, *, opened: int = 0, apps: int = 1) -> float:
         before = cpu_seconds(monitor.pid)
         send(_ROW, port, bodies)
         return (cpu_seconds(monitor.pid) - before) / len(bodies) / _ROW.batch * 1e6
+
+
+class _Stream:
+    """Requests without end, of ten traces each; every trace id comes once, what they say again and again."""
+
+    def __init__(self, seed: int = 7) -> None:
+        self._draw = random.Random(seed)
+        self._templates: list[tuple[bytearray, list[list[int]]]] = []
+        for body in _requests(100 * _TRACES_OF_REQUEST, 1):
+            ids = dict.fromkeys(re.findall(rb"\x0a\x10(.{16})\x12\x08", body, re.DOTALL))
+            self._templates.append((bytearray(body), [_places(body, one) for one in ids]))
+
+    def bodies(self, number: int) -> list[bytes]:
+        """Return the next requests."""
+        made: list[bytes] = []
+        for body, places in itertools.islice(itertools.cycle(self._templates), number):
+            for those in places:
+                trace_id = self._draw.randbytes(16)
+                for place in those:
+                    body[place : place + 16] = trace_id
+            made.append(bytes(body))
+        return made
+
+
+def _places(body: bytes, trace_id: bytes) -> list[int]:
+    return [one.start() for one in re.finditer(re.escape(trace_id), body)]
+
+
+def as_they_come(spans: int) -> Iterator[tuple[int, float]]:
+    """Yield, for each power of ten from a million to `spans`, the microseconds a span of the last million before it."""
+    config = {"sampling": {"traces": _SAMPLED}, "evaluators": [{"type": "overlap_groundedness"}]}
+    stream, at_once = _Stream(), 500  # requests; 80 MB of them
+    with running(config) as monitor:
+        send(_ROW, monitor.ports[_ROW.port], stream.bodies(at_once))
+        received = 0
+        for mark in (_MILLION * 10**power for power in range(9)):
+            if mark > spans:
+                return
+            before, begins = 0.0, mark - _MILLION
+            while received < mark:
+                if received >= begins and not before:
+                    before, begins = cpu_seconds(monitor.pid), received
+                send(_ROW, monitor.ports[_ROW.port], stream.bodies(at_once))
+                received += at_once * _ROW.batch
+            yield mark, (cpu_seconds(monitor.pid) - before) / (received - begins) * 1e6
 
 
 def _write_history(folder: Path, days: int) -> None:
@@ -151,6 +204,8 @@ def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--traces", type=int, default=1000, help="traces of a run")
     ask.add_argument("--runs", type=int, default=3)
+    ask.add_argument("--spans", type=int, default=10 * _MILLION, help="spans in all, of the first row")
+    ask.add_argument("--plot", type=Path, help="draw the table into this file, as SVG")
     options = ask.parse_args()
     traces = options.traces
     acks = {
@@ -162,6 +217,9 @@ def main() -> None:
         **{("days of history", number): partial(kept_trace, traces, 1, days=number) for number in _DAYS},
     }
     console, found = Console(width=110), defaultdict[tuple[str, int], list[float]](list)
+    for mark, figure in as_they_come(options.spans):
+        found["spans", mark].append(figure)
+        console.print("spans", mark, figure, style="dim")
     for _ in range(options.runs):  # in rounds: what else the machine does for a while falls on all of them
         for of, measure in (acks | kept).items():
             found[of].append(measure())
@@ -170,9 +228,17 @@ def main() -> None:
     table.add_column("to the ack, us a span", justify="right")
     table.add_column("a kept trace, ms", justify="right")
     for of, figures in found.items():
-        cells = (spread(figures), "") if of in acks else ("", spread(figures, 2))
+        cells = ("", spread(figures, 2)) if of in kept else (spread(figures), "")
         table.add_row(of[0], f"{of[1]:,}", *cells)
     console.print(table)
+    if options.plot:
+        options.plot.write_text(plot.draw(list(_diagrams(found))))
+
+
+def _diagrams(found: Mapping[tuple[str, int], Sequence[float]]) -> Iterator[plot.Diagram]:
+    for name in dict.fromkeys(name for name, _ in found):
+        unit = "ms a kept trace" if name in ("evaluators", "days of history") else "us a span"
+        yield plot.Diagram(unit, name, {number: figures for (of, number), figures in found.items() if of == name})
 
 
 if __name__ == "__main__":

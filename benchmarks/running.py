@@ -194,9 +194,10 @@ class Profile:
     def __exit__(self, *_: object) -> None:
         self._recording.send_signal(signal.SIGINT)
         self._recording.wait(60)
-        for line in Path(self._file.name).read_text().splitlines():
+        for line in Path(self._file.name).read_text(errors="replace").split("\n"):
             stack, _, count = line.rpartition(" ")
-            self.stacks[tuple(stack.split(";"))] += int(count)
+            if count.isdecimal():  # a sample of a process that runs on may hold a torn name
+                self.stacks[tuple(stack.split(";"))] += int(count)
         self._file.close()
 
 
