@@ -4,9 +4,10 @@
 
 Each row is a monitor of its own that gets RAG traces of six spans (`benchmarks.traffic`), all kept, and asks a scripted
 judge that answers at once. *Idle* is resident memory with its workers when it is ready (with a judge: when litellm is
-loaded), before the first trace. *History* and *request log* are by how much their files have grown, for a kept trace.
-*Series* are those of `/metrics`: before the first trace, and how many more there are with the first service and with
-the second. Only Linux (it reads /proc).
+loaded), before the first trace; *once* counts those pages of libraries once that several of its processes have.
+*History* and *request log* are by how much their files have grown, for a kept trace. *Series* are those of `/metrics`:
+before the first trace, and how many more there are with the first service and with the second. Only Linux (it reads
+/proc).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.ingest import Row, send
-from benchmarks.running import all_ended, get, megabytes, running, wait_for
+from benchmarks.running import all_ended, get, megabytes, megabytes_once, running, wait_for
 from benchmarks.traffic import Service
 from tests.support.llm import Asked, LLMServer, Reply, verdict
 
@@ -58,6 +59,7 @@ class Footprint(NamedTuple):
     """Megabytes, bytes a kept trace, and numbers of series."""
 
     idle_mb: float
+    idle_once_mb: float
     peak_mb: float
     history: float
     request_log: float
@@ -91,13 +93,13 @@ def measure(row: Circumstances, traces: int, judge: str) -> Footprint:
             if row.judged:
                 wait_for(lambda: _ready(port), 120, "the judge")
             time.sleep(2)  # a scrape may be a second old
-            idle, base = megabytes(monitor.pid, "VmRSS"), _series(port)
+            idle, once, base = megabytes(monitor.pid, "VmRSS"), megabytes_once(monitor.pid), _series(port)
             http = monitor.ports["otlp_http"]
             found = [_loaded(http, port, app, number, traces) for number, app in enumerate("ab", 1)]
             peak = megabytes(monitor.pid, "VmHWM")
             time.sleep(2)  # the history is written a moment later
         history, log = (_size(Path(folder), name) / (2 * traces) for name in _FILES)
-    return Footprint(idle, peak, history, log, base, found[0] - base, found[1] - found[0])
+    return Footprint(idle, once, peak, history, log, base, found[0] - base, found[1] - found[0])
 
 
 def _loaded(http: int, metrics: int, app: str, number: int, traces: int) -> int:
@@ -135,7 +137,7 @@ def main() -> None:
     ask.add_argument("--traces", type=int, default=400, help="of each of two services")
     table = Table("evaluators", "workers", "texts", title="What a monitor takes")
     for name in (
-        *("idle MB", "peak MB", "history, bytes a kept trace", "request log, bytes", "series at start"),
+        *("idle MB", "once, MB", "peak MB", "history, bytes a kept trace", "request log, bytes", "series at start"),
         *("first service", "each further"),
     ):
         table.add_column(name, justify="right")
@@ -145,7 +147,7 @@ def main() -> None:
         local = len(row.evaluators) - (len(_JUDGED) if row.judged else 0)
         kinds = f"{local} local" + (f", {len(_JUDGED)} judged" if row.judged else "")
         table.add_row(
-            kinds, str(row.processes), row.texts, f"{got.idle_mb:.0f}", f"{got.peak_mb:.0f}",
+            kinds, str(row.processes), row.texts, f"{got.idle_mb:.0f}", f"{got.idle_once_mb:.0f}", f"{got.peak_mb:.0f}",
             f"{got.history:,.0f}", f"{got.request_log:,.0f}", *map(str, got[-3:]),
         )  # fmt: skip
     console.print(table)

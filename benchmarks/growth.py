@@ -122,10 +122,15 @@ def _places(body: bytes, trace_id: bytes) -> list[int]:
 
 def as_they_come(spans: int) -> Iterator[tuple[int, float]]:
     """Yield, for each power of ten from a million to `spans`, the microseconds a span of the last million before it."""
-    config = {"sampling": {"traces": _SAMPLED}, "evaluators": [{"type": "overlap_groundedness"}]}
+    config = {
+        "assembly": {"grace_period": "1s"},  # or the first million would end before any trace of it is judged
+        "sampling": {"traces": _SAMPLED},
+        "evaluators": [{"type": "overlap_groundedness"}],
+    }
     stream, at_once = _Stream(), 500  # requests; 80 MB of them
     with running(config) as monitor:
         send(_ROW, monitor.ports[_ROW.port], stream.bodies(at_once))
+        time.sleep(2)
         received = 0
         for mark in (_MILLION * 10**power for power in range(9)):
             if mark > spans:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,6 +43,30 @@ def megabytes(pid: int, name: str) -> float:
     """Return a memory figure of `/proc/PID/status`, of a process and those that it has started, added up."""
     found = [re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{one}/status").read_text()) for one in _family(pid)]
     return sum(int(one[1]) for one in found if one) / 1024
+
+
+_MAPPING: Final = re.compile(r"^[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \d+ *(.*)$")
+
+
+def megabytes_once(pid: int) -> float:
+    """Return the resident memory of a process and those that it has started; pages of files that they share, once.
+
+    Such pages are those of libraries. What a process has changed in them is its own.
+    """
+    own, shared = 0, dict[str, int]()
+    for one in _family(pid):
+        theirs, file = defaultdict[str, int](int), ""
+        for line in Path(f"/proc/{one}/smaps").read_text().splitlines():
+            if found := _MAPPING.match(line):
+                file = found[1] if found[1].startswith("/") else ""
+            elif line.startswith("Rss:"):
+                theirs[file] += int(line.split()[1])
+            elif line.startswith("Private_Dirty:"):
+                own += int(line.split()[1])
+                theirs[file] -= int(line.split()[1])
+        own += theirs.pop("", 0)
+        shared = {file: max(shared.get(file, 0), theirs.get(file, 0)) for file in shared | theirs}
+    return (own + sum(shared.values())) / 1024
 
 
 def free_port() -> int:
