@@ -17,7 +17,17 @@ from monitor.extraction.forest import Forest, Node, first_said, grow, mapped
 from monitor.extraction.partition import RequestPart
 from monitor.extraction.request import Answered, Call, StatedRequest
 from monitor.extraction.settings import ExtractionSettings
-from monitor.model.case import Case, ContextStatus, Joined, Message, Reading, ReadingStatus, TraceReading, Usage
+from monitor.model.case import (
+    Case,
+    ContextStatus,
+    Joined,
+    Message,
+    Reading,
+    ReadingStatus,
+    TraceReading,
+    Usage,
+    changed,
+)
 from monitor.model.external import ExternalScore
 from monitor.model.trace import Closed, Trace
 from monitor.stages import Convention
@@ -87,7 +97,7 @@ def compose(trace: Trace, conventions: Sequence[Convention], settings: Extractio
     composed = _of_forest(trace, forest, found, limit, settings, aside)
     status, why = lost or (composed.reading.status, composed.reading.error)
     feedback = telemetry.of_trace(trace, answers=status is not ReadingStatus.NO_REQUEST)
-    reading = replace(composed.reading, status=status, error=why, external_scores=feedback)
+    reading = changed(composed.reading, status=status, error=why, external_scores=feedback)
     return ComposedTrace((composed._replace(reading=reading),))
 
 

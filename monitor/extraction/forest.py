@@ -114,7 +114,11 @@ def ask(
     span: Span, records: tuple[LogRecord, ...], conventions: Sequence[Convention], settings: ExtractionSettings = _PLAIN
 ) -> Observation | None:
     """Observe one span with the first convention that recognises it, then apply the mappings of the configuration."""
-    found = next((seen for one in conventions if (seen := one.observe(span, records)) is not None), None)
+    found = None
+    for convention in conventions:
+        found = convention.observe(span, records)
+        if found is not None:
+            break
     return settings.attributes.apply(span, found)
 
 

@@ -249,7 +249,9 @@ def _one(item: Value, depth: int) -> Message | None:
     if not role:
         return None
     parts = values.first(item, ("parts", "content", "contents", "blocks", "text", "output"))
-    if role in ("user", "assistant") and _holds_only_tool_results(parts):
+    listed = values.elements(values.unfold(parts)) or () if role in ("user", "assistant") else ()
+    own = [part for part in listed if not _is_tool_result(part)]
+    if listed and not own:
         role = "tool"
     sources: list[Document] = []
     if role == "tool":
@@ -257,9 +259,10 @@ def _one(item: Value, depth: int) -> Message | None:
     if role != "assistant":
         text = _text_of(parts, _DEPTH, sources)
     else:
-        text = text_of(_own_words(parts))
+        # Without the results of tools: some agents record a run as one message.
+        text = text_of(own if len(own) < len(listed) else parts)
         text = text if _MARKS.sub("", text).strip() else ""  # a picture alone is no answer that could be judged
-        _text_of([part for part in _listed(parts) if _is_tool_result(part)], _DEPTH, sources)
+        _text_of([part for part in listed if _is_tool_result(part)], _DEPTH, sources)
     return MessageWithSources(role, text, tuple(sources)) if sources else Message(role, text)
 
 
@@ -272,22 +275,6 @@ def _role(item: Mapping[str, Value]) -> str:
     if path and isinstance(path[-1], str):
         return _ROLES.get(path[-1].lower(), "")
     return ""
-
-
-def _own_words(parts: Value) -> Value:
-    """Return the parts of an assistant's message without tool results: some agents record a run as one message."""
-    listed = _listed(parts)
-    own = [part for part in listed if not _is_tool_result(part)]
-    return own if len(own) < len(listed) else parts
-
-
-def _holds_only_tool_results(parts: Value) -> bool:
-    listed = _listed(parts)
-    return bool(listed) and all(_is_tool_result(part) for part in listed)
-
-
-def _listed(parts: Value) -> Sequence[Value]:
-    return values.elements(values.unfold(parts)) or ()
 
 
 def _is_tool_result(part: Value) -> bool:

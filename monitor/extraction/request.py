@@ -280,17 +280,15 @@ def usage(forest: Forest) -> Usage:
     """Add up the tokens of all calls, each once: where a span and its descendants both count, use the larger sum."""
     sums: dict[int, tuple[Usage | None, Usage | None]] = {}
     for node in reversed(forest.nodes):
-        below = [sums.pop(child.first) for child in node.children]
-        calls_below = _add([one for one, _ in below])
-        requests_below = _add([one for _, one in below])
+        calls_below, requests_below = _added([sums.pop(child.first) for child in node.children])
         seen = node.seen
         if seen is not None and seen.usage is not None and seen.kind == "generation":
             calls_below = _larger(seen.usage, calls_below)
         elif seen is not None and seen.usage is not None and seen.kind == "request":
             requests_below = _larger(seen.usage, requests_below)
         sums[node.first] = (calls_below, requests_below)
-    tops = [sums[top.first] for top in (*forest.roots, *forest.orphans)]
-    counted = _add([one for one, _ in tops]) or _add([one for _, one in tops]) or Usage()
+    of_calls, of_requests = _added([sums[top.first] for top in (*forest.roots, *forest.orphans)])
+    counted = of_calls or of_requests or Usage()
     if counted.total_tokens is None and counted.input_tokens is not None and counted.output_tokens is not None:
         return Usage(counted.input_tokens, counted.output_tokens, counted.input_tokens + counted.output_tokens)
     return counted
@@ -299,6 +297,11 @@ def usage(forest: Forest) -> Usage:
 def counted(forest: Forest) -> list[Node]:
     """Return the spans that report token counts."""
     return [node for node in forest.of_kind("generation", "request") if node.seen and node.seen.usage is not None]
+
+
+def _added(pairs: Sequence[tuple[Usage | None, Usage | None]]) -> tuple[Usage | None, Usage | None]:
+    """Add up the first of each pair, and the second."""
+    return (_add([one for one, _ in pairs]), _add([one for _, one in pairs])) if pairs else (None, None)
 
 
 def _add(several: Sequence[Usage | None]) -> Usage | None:

@@ -54,6 +54,9 @@ _REPR_DEPTH: Final = 50
 _WIDEST: Final = 256
 """Most bits of a whole number: ids are no longer, and Python refuses to format very long ones."""
 
+_INNER_INDEX: Final = re.compile(r"\.[0-9]")
+"""In a dotted key, the beginning of what may be an index."""
+
 _FOREIGN: Final = re.compile(r"\b(?:NaN|Infinity)\b|\\u[dD][89a-fA-F]")
 _UNUSABLE: Final = re.compile(
     r"<(?:async[_ ])?(?:generator|coroutine|iterator|function)\b[^<>]*>"
@@ -170,14 +173,16 @@ def unflatten(attributes: Mapping[str, Value], prefix: str) -> list[Value] | Non
     Return None where there is no such key, and an empty list where only `prefix` itself is present with one.
     """
     rows: dict[int, dict[str, Value]] = {}
-    beginning = f"{prefix}."
+    beginning, holds_lists = f"{prefix}.", False
     for key, value in attributes.items():
         if key.startswith(beginning):
             index, *path = key[len(beginning) :].split(".")
             if _is_index(index):
                 _place(rows.setdefault(int(index), {}), path or [""], value)
+                holds_lists = holds_lists or isinstance(value, dict) or bool(_INNER_INDEX.search(key, len(beginning)))
     if rows:
-        return [_lists(rows[index]) if index in rows else None for index in range(max(rows) + 1)]
+        found: dict[int, Value] = {at: _lists(row) for at, row in rows.items()} if holds_lists else {**rows}
+        return [found.get(index) for index in range(max(found) + 1)]
     listed = elements(attributes.get(prefix))
     return list(listed) if listed is not None else None
 
@@ -192,7 +197,7 @@ def length_limit(trace: Trace) -> int:
     longest = max(map(len, every), default=0)
     if longest < LOWEST_LIMIT:
         return 0
-    texts = list(islice(dict.fromkeys(one for one in every if len(one) == longest), _SAMPLE))
+    texts = list(islice(dict.fromkeys([one for one in every if len(one) == longest]), _SAMPLE))
     if any(map(broken, texts)):
         return longest
     is_round = any(longest % step in (0, step - 1) for step in _ROUND)
