@@ -54,9 +54,6 @@ _REPR_DEPTH: Final = 50
 _WIDEST: Final = 256
 """Most bits of a whole number: ids are no longer, and Python refuses to format very long ones."""
 
-_INNER_INDEX: Final = re.compile(r"\.[0-9]")
-"""In a dotted key, the beginning of what may be an index."""
-
 _FOREIGN: Final = re.compile(r"\b(?:NaN|Infinity)\b|\\u[dD][89a-fA-F]")
 _UNUSABLE: Final = re.compile(
     r"<(?:async[_ ])?(?:generator|coroutine|iterator|function)\b[^<>]*>"
@@ -173,16 +170,14 @@ def unflatten(attributes: Mapping[str, Value], prefix: str) -> list[Value] | Non
     Return None where there is no such key, and an empty list where only `prefix` itself is present with one.
     """
     rows: dict[int, dict[str, Value]] = {}
-    beginning, holds_lists = f"{prefix}.", False
+    beginning = f"{prefix}."
     for key, value in attributes.items():
         if key.startswith(beginning):
-            index, *path = key[len(beginning) :].split(".")
+            index, _, path = key[len(beginning) :].partition(".")
             if _is_index(index):
-                _place(rows.setdefault(int(index), {}), path or [""], value)
-                holds_lists = holds_lists or isinstance(value, dict) or bool(_INNER_INDEX.search(key, len(beginning)))
+                _place(rows.setdefault(int(index), {}), path, value)
     if rows:
-        found: dict[int, Value] = {at: _lists(row) for at, row in rows.items()} if holds_lists else {**rows}
-        return [found.get(index) for index in range(max(found) + 1)]
+        return [_lists(rows[index]) if index in rows else None for index in range(max(rows) + 1)]
     listed = elements(attributes.get(prefix))
     return list(listed) if listed is not None else None
 
@@ -222,14 +217,15 @@ def error_of(span: Span) -> str:
     return next((found for one in messages if (found := text(one))), "error")
 
 
-def _place(row: dict[str, Value], path: list[str], value: Value) -> None:
-    for step in path[:-1]:
+def _place(row: dict[str, Value], path: str, value: Value) -> None:
+    *above, last = path.split(".")
+    for step in above:
         inner = row.get(step)
         if not isinstance(inner, dict):
             inner = {}
             row[step] = inner
         row = inner
-    row.setdefault(path[-1], value)
+    row.setdefault(last, value)
 
 
 def _lists(value: Value, depth: int = 16) -> Value:
