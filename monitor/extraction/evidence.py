@@ -90,6 +90,8 @@ def within(part: Sequence[Document], whole: Sequence[Document]) -> bool:
 
 def reached(documents: Sequence[Document], prompts: Sequence[str]) -> tuple[Document, ...]:
     """Return the `documents` that stand in one of `prompts`, in the order of their positions there."""
+    if not documents:
+        return ()
     texts = [(folded(prompt), at) for at, prompt in enumerate(prompts)]
     if len(documents) * sum(len(text) for text, _ in texts) > _WORK:
         return ()

@@ -104,10 +104,14 @@ def grow(
                 orphans.append(node)
                 placed |= set(map(id, number([node])))
         nodes = number([*roots, *orphans])
+    strays = [record for record in records if record.span_id not in by_id]
+    return Forest(tuple(nodes), tuple(roots), tuple(orphans), _named(strays, conventions) if strays else ())
+
+
+def _named(strays: Sequence[LogRecord], conventions: Sequence[Convention]) -> tuple[LogRecord, ...]:
+    """Return those of `strays` that belong to one of the conventions, by their names."""
     marks = tuple(mark.decode(errors="replace") for convention in conventions for mark in convention.record_marks)
-    strays = (record for record in records if record.span_id not in by_id)
-    named = (one for one in strays if one.event_name.startswith(marks) or one.origin.scope_name.startswith(marks))
-    return Forest(tuple(nodes), tuple(roots), tuple(orphans), tuple(named))
+    return tuple(one for one in strays if one.event_name.startswith(marks) or one.origin.scope_name.startswith(marks))
 
 
 def ask(

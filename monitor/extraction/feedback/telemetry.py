@@ -38,6 +38,9 @@ _SETS: Final = tuple(
     for kind in ("annotation", "evaluation")
 )
 _LOGFIRE: Final = "logfire.feedback.name"
+_KEYS: Final = frozenset((_LOGFIRE, *(first for _, _, first, _ in _SETS)))
+"""A span without events has a score only where it has one of these attributes."""
+
 MARKS: Final = (b"annotation.", b"evaluation.", _LOGFIRE.encode())
 """Bytes of which a span with an external score contains at least one."""
 
@@ -61,7 +64,8 @@ def of_record(record: LogRecord) -> ExternalScore | None:
 
 def of_trace(trace: Trace, *, answers: bool = True) -> tuple[ExternalScore, ...]:
     """Return the external scores in the spans of a trace, at most 200. `answers`: the trace is a request."""
-    found = islice((one for span in trace.spans for one in _of_span(span, answers=answers)), _AT_MOST)
+    telling = [span for span in trace.spans if span.events or not _KEYS.isdisjoint(span.attributes.keys())]
+    found = islice((one for span in telling for one in _of_span(span, answers=answers)), _AT_MOST)
     return tuple(replace(one, linked=True) if one.request_id != trace.trace_id else one for one in found)
 
 
