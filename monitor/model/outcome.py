@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 from monitor.model.case import Case, ContextStatus
@@ -420,10 +421,12 @@ class EvaluationResult:
         return self.known_id or result_id(self.case.request_id, self.evaluator, self.version, self.key)
 
 
+@lru_cache(maxsize=2048)
 def result_id(request_id: str, evaluator: str, version: str, key: str = "") -> str:
     """Return the id of a result, a hash of the request, the evaluator and its version. 32 hex digits.
 
-    The span is not part of it: if only a part of a trace comes again, the answer may seem to be in another span.
+    The span is not part of it: if only a part of a trace comes again, the answer may seem to be in another span. It is
+    asked for when a case is drawn, when its result is published and when that is written: the latest are remembered.
     """
     text = "\x1f".join((request_id, evaluator, version, *((key,) if key else ())))
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -25,12 +25,18 @@ class ServiceVersion:
     @property
     def fingerprint(self) -> str:
         """A hash of the parts, the same in every process. 8 hex digits."""
-        return _fingerprint("\x1f".join(self.parts.values()))
+        return _fingerprint("\x1f".join((self.evaluator, self.judge, self.prompt, self.index, self.service)))
 
     @property
     def parts(self) -> dict[str, str]:
         """The parts by name."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {
+            "evaluator": self.evaluator,
+            "judge": self.judge,
+            "prompt": self.prompt,
+            "index": self.index,
+            "service": self.service,
+        }
 
     def changes_from(self, before: ServiceVersion) -> str:
         """Describe what differs from `before`: `prompt 3 -> 4, service 1.2 -> 1.3`."""

@@ -11,7 +11,7 @@ from monitor.errors import TooLarge
 from monitor.extraction import rows
 from monitor.extraction.settings import ExtractionSettings
 from monitor.model.ack import Ack
-from monitor.model.case import TraceReading, changed
+from monitor.model.case import TraceReading
 from monitor.model.request_log import RequestRecord
 from monitor.model.row import Row
 from monitor.model.span import EncodedGroup, Signal
@@ -64,13 +64,19 @@ class Complete(ABC):
 
     def record(self, closed_at: float) -> RequestRecord:
         """Begin its record in the request log; `closed_at` is a wall-clock second."""
+        return self._opened(closed_at)
+
+    def _opened(self, closed_at: float, *, closed: str = "", spans: int = 0, records: int = 0) -> RequestRecord:
         return RequestRecord(
             request_id=self.request_id,
             app=self.app,
             source=self.source,
             received_at=self.received_at,
             closed_at=closed_at,
+            closed=closed,
             probability=self.probability,
+            spans=spans,
+            records=records,
         )
 
 
@@ -123,13 +129,9 @@ class WholeTrace(Complete):
 
     def record(self, closed_at: float) -> RequestRecord:
         """See `Complete`."""
-        spans = sum(part.signal == "traces" for part in self.trace.parts)
-        return changed(
-            Complete.record(self, closed_at),
-            closed=self.trace.closed.value,
-            spans=spans,
-            records=len(self.trace.parts) - spans,
-        )
+        parts = self.trace.parts
+        spans = [part.signal for part in parts].count("traces")
+        return self._opened(closed_at, closed=self.trace.closed.value, spans=spans, records=len(parts) - spans)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -184,9 +185,6 @@ class Scorer:
         scored = outcome if isinstance(outcome, Score) else None
         scope = how.scope or self._scope or _own_scope(one) or rate_scope(case, now, self.late_after)
         leaving, prompt, index, service = self._leaving(case)
-        generation = ServiceVersion(
-            evaluator=version, judge=spending.model, prompt=prompt, index=index, service=service
-        )
         return EvaluationResult(
             case=leaving,
             evaluator=evaluator.name,
@@ -199,7 +197,7 @@ class Scorer:
             cost=spending,
             evaluated_at=now,
             scope=scope,
-            service_version=generation,
+            service_version=_service_version(version, spending.model, prompt, index, service),
             selection=Selection(
                 how.probability, how.target, how.inputs, how.shift, INPUTS_VERSION if how.inputs else 0
             ),
@@ -339,6 +337,12 @@ def _version(one: ConfiguredEvaluator, evaluators: Sequence[ConfiguredEvaluator]
     if not marks:
         return one.evaluator.version
     return f"{one.evaluator.version}+{hashlib.blake2b(chr(10).join(marks).encode(), digest_size=4).hexdigest()}"
+
+
+@lru_cache(maxsize=256)
+def _service_version(evaluator: str, judge: str, prompt: str, index: str, service: str) -> ServiceVersion:
+    """Return the versions behind a result; they rarely change, so most results have the same object."""
+    return ServiceVersion(evaluator=evaluator, judge=judge, prompt=prompt, index=index, service=service)
 
 
 def _own_scope(one: ConfiguredEvaluator) -> RateScope | None:

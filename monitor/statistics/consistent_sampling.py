@@ -89,7 +89,8 @@ def parse_threshold(text: str) -> int | None:
     return int(text.ljust(_DIGITS, "0"), 16) if _THRESHOLD.fullmatch(text) else None
 
 
-def _draw(trace_id: str, salt: str) -> int:
+@functools.lru_cache(256)
+def _draw(trace_id: str, salt: str) -> int:  # each evaluator draws the same one
     key = salt.encode("utf-8", "surrogatepass")
     if len(key) > _LONGEST_KEY:
         key = hashlib.blake2b(key).digest()

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Literal, TypeAlias, cast
@@ -57,7 +57,7 @@ class WorkerProcess(asyncio.Protocol):
         self._notes = notes
         self._received = bytearray()
         self._pipe: asyncio.Transport | None = None
-        self._noted = ExitStack()
+        self._noted: AbstractContextManager[None] | None = None
         self._overdue = False
         self._loop = asyncio.get_running_loop()
         self._since = self._loop.time()
@@ -135,7 +135,7 @@ class WorkerProcess(asyncio.Protocol):
             rest.setblocking(False)
             while data := rest.recv(_CHUNK):
                 self.data_received(data)
-        self._noted.close()
+        self._leave_note()
 
     @property
     def how(self) -> Ended:
@@ -167,9 +167,16 @@ class WorkerProcess(asyncio.Protocol):
         """Note that the process has come to the next request in its pipe."""
         self._since = self._loop.time()
         self.slow = False
-        self._noted.close()
+        self._leave_note()
         if self.held and (piece := self.held[0]) is not None:
-            self._noted.enter_context(piece.noted())
+            self._noted = piece.noted()
+            self._noted.__enter__()
+
+    def _leave_note(self) -> None:
+        """Note that the process is no longer at the request that was noted last."""
+        noted, self._noted = self._noted, None
+        if noted is not None:
+            noted.__exit__(None, None, None)
 
     @property
     def alive(self) -> bool:
