@@ -25,7 +25,7 @@ class ServiceVersion:
     @property
     def fingerprint(self) -> str:
         """A hash of the parts, the same in every process. 8 hex digits."""
-        return _fingerprint("\x1f".join((self.evaluator, self.judge, self.prompt, self.index, self.service)))
+        return _fingerprint(f"{self.evaluator}\x1f{self.judge}\x1f{self.prompt}\x1f{self.index}\x1f{self.service}")
 
     @property
     def parts(self) -> dict[str, str]:
