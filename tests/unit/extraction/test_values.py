@@ -168,6 +168,12 @@ def test_without_a_sign_of_a_limit_there_is_none() -> None:
     assert values.length_limit(_trace('{"a": "b"}', "")) == 0
 
 
+def test_a_text_counts_once_for_the_limit_however_many_spans_repeat_it() -> None:
+    repeated = ["a" * 200] * 20
+    assert values.length_limit(_trace(*repeated)) == 0
+    assert values.length_limit(_trace(*repeated, "b" * 200)) == 200
+
+
 @pytest.mark.parametrize("levels", [1, 2])
 def test_half_a_character_in_an_escape_does_not_spoil_the_rest(levels: int) -> None:
     stated = '{"text": "cut \\ud83d", "whole": "\\ud83d\\ude42", "more": [null, true]}'
