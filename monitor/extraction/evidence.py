@@ -18,7 +18,7 @@ _WORDS_OF_LATIN_1: Final = bytes(code if chr(code).isalnum() or chr(code) == "_"
 _TYPOGRAPHIC: Final = "\u2018\u2019\u201c\u201d\u201e\u2013\u2014\u2026\u2022"  # in texts with letters of Latin-1 alone
 
 _SHORT: Final = 4_096
-_MEMORABLE: Final = 16_384
+_MEMORABLE: Final = 32_768
 """Characters of a text up to which its folded form is remembered; of short ones many are."""
 
 _LONGEST_WORD: Final = 64
@@ -190,7 +190,7 @@ class _Words(dict[str, str]):
 
 
 _words_of = _Words()
-_short, _long = lru_cache(maxsize=512)(_folded), lru_cache(maxsize=64)(_folded)
+_short, _long = lru_cache(maxsize=512)(_folded), lru_cache(maxsize=32)(_folded)
 """The spans of a trace repeat the same documents, prompt and answer, and later traces its documents: folded once."""
 
 
