@@ -32,8 +32,9 @@ _CANNOT_EN = (
 )
 
 # Languages with spaces first, in one group: that a word begins is then looked at once for all of these, not for each.
+# Scripts other than the Latin one are in groups of their own, so that a text in English tries none of their phrases.
 UNKNOWN = re.compile(
-    "(?:"
+    r"\b(?=\w)(?:"
     rf"\b(?:i|we) {_NOT_EN} (?:\w+ )?know\b"
     rf"|\b(?:i|we) (?:\w+ )?{_NOT_EN} (?:\w+ )?have [^.]{{0,50}}?\b{_KNOWLEDGE_EN}\b"
     rf"|\b(?:i|we) ?{_CANNOT_EN} (?:\w+ )?(?:find|locate|determine|say|tell|confirm|verify|answer|identify|see)\b"
@@ -67,10 +68,6 @@ UNKNOWN = re.compile(
     # Portuguese
     r"|\b(?:eu )?nao sei\b|\bnao (?:tenho|disponho de|encontrei|ha) (?:\w+ )?(?:informac|dados|acesso|resposta|ideia)"
     r"|\b(?:documentos?|textos?|contexto|fontes) (?:\w+ )?nao (?:cont|mencion|fornec|inclu|especific|indic)"
-    # Russian
-    r"|\bя не (?:знаю|нашел|нашёл|нашла|располагаю|имею|уверен)|\b(?:нет|недостаточно) (?:\w+ )?(?:информации|данных"
-    "|сведений)"
-    r"|\b(?:документ|текст|контекст|источник)\w* (?:\w+ ){0,3}?не (?:содерж|указ|упомин|предостав)"
     # Dutch
     r"|\b(?:ik|we|wij) (?:weet|weten) (?:\w+ ){0,3}?niet\b|\bweet ik (?:\w+ ){0,2}?niet\b"
     r"|\b(?:geen|onvoldoende) (?:\w+ )?(?:informatie|gegevens|antwoord) (?:\w+ ){0,3}?(?:over|gevonden|beschikbaar"
@@ -90,6 +87,20 @@ UNKNOWN = re.compile(
     # Turkish
     r"|\bbilmiyor(?:um|uz)\b|\bemin degilim\b|\b(?:bilgi|veri|cevap|yanıt)\w* (?:\w+ ){0,3}?(?:yok|bulunmuyor"
     r"|bulunmamakta|bulamadı|mevcut degil|yer almıyor|yer almamakta|sahip degil)"
+    # Vietnamese
+    r"|\b(?:toi|chung toi|minh) (?:\w+ )?khong (?:biết|ro|chắc|tim thấy|co (?:\w+ ){0,2}?thong tin)"
+    r"|\bkhong (?:co|tim thấy) (?:\w+ ){0,2}?thong tin\b"
+    r"|\b(?:tai liệu|van bản|ngữ cảnh) (?:\w+ ){0,3}?khong (?:đề cập|chứa|cung cấp|noi)"
+    # Indonesian
+    r"|\b(?:saya|kami) (?:tidak|belum) (?:tahu|mengetahui|yakin|menemukan|memiliki (?:\w+ )?(?:informasi|data))"
+    r"|\btidak (?:ada|terdapat|tersedia|cukup) (?:\w+ )?(?:informasi|data|jawaban)\b"
+    r"|\b(?:dokumen|teks|konteks|sumber) (?:\w+ ){0,3}?tidak (?:memuat|menyebut|mengandung|berisi|memberi)"
+    # Other scripts, tried only where one begins
+    r"|\b(?=[^\x00-\x7f])(?:"
+    # Russian
+    r"я не (?:знаю|нашел|нашёл|нашла|располагаю|имею|уверен)|\b(?:нет|недостаточно) (?:\w+ )?(?:информации|данных"
+    "|сведений)"
+    r"|\b(?:документ|текст|контекст|источник)\w* (?:\w+ ){0,3}?не (?:содерж|указ|упомин|предостав)"
     # Ukrainian
     r"|\b(?:я|ми) не (?:знаю|знаємо|маю інформації|знайш|впевнен)"
     r"|\b(?:немає|недостатньо|бракує) (?:\w+ ){0,2}?(?:інформації|даних|відомостей)"
@@ -101,17 +112,11 @@ UNKNOWN = re.compile(
     # Hebrew
     r"|\b(?:אני|אנחנו) לא (?:יודע|בטוח|מוצא)|\bאין (?:לי |לנו |במסמכים )?(?:\w+ )?(?:מידע|נתונים|תשובה)\b|\bלא מצאתי\b"
     r"|\b(?:המסמכים|המסמך|הטקסט|ההקשר|המקורות) (?:\w+ ){0,2}?(?:לא|אינם|אינו) (?:מכיל|כולל|מזכיר|מציי)"
-    # Vietnamese
-    r"|\b(?:toi|chung toi|minh) (?:\w+ )?khong (?:biết|ro|chắc|tim thấy|co (?:\w+ ){0,2}?thong tin)"
-    r"|\bkhong (?:co|tim thấy) (?:\w+ ){0,2}?thong tin\b"
-    r"|\b(?:tai liệu|van bản|ngữ cảnh) (?:\w+ ){0,3}?khong (?:đề cập|chứa|cung cấp|noi)"
-    # Indonesian
-    r"|\b(?:saya|kami) (?:tidak|belum) (?:tahu|mengetahui|yakin|menemukan|memiliki (?:\w+ )?(?:informasi|data))"
-    r"|\btidak (?:ada|terdapat|tersedia|cukup) (?:\w+ )?(?:informasi|data|jawaban)\b"
-    r"|\b(?:dokumen|teks|konteks|sumber) (?:\w+ ){0,3}?tidak (?:memuat|menyebut|mengandung|berisi|memberi)"
     ")"
+    ")"
+    r"|(?=[\u0900-\uffff])(?:"
     # Chinese
-    "|我(?:并)?不(?:知道|清楚|确定|確定)|(?:没有|沒有|未)(?:提供|提及|包含|说明|提到|找到)?[^。]{0,12}(?:信息|资料"
+    "我(?:并)?不(?:知道|清楚|确定|確定)|(?:没有|沒有|未)(?:提供|提及|包含|说明|提到|找到)?[^。]{0,12}(?:信息|资料"
     "|資訊|資料|内容|答案)"
     r"|(?:文档|文件|上下文|资料|資料|文本)[^。]{0,15}(?:没有|并未|未|沒有)(?:提供|提及|包含|说明|提到)"
     # Japanese
@@ -122,10 +127,11 @@ UNKNOWN = re.compile(
     "|하고) 있지 않"
     # Hindi
     "|मुझे (?:नहीं पता|पता नहीं)|मैं नहीं जानत|(?:जानकारी|उत्तर|जवाब)[^।]{0,30}?(?:नहीं (?:है|मिल|दी)|उपलब्ध नहीं)"
+    ")"
 )
 
 DECLINED = re.compile(
-    "(?:"
+    r"\b(?=\w)(?:"
     rf"\b(?:i|we) ?{_CANNOT_EN} (?:\w+ ){{0,2}}?(?:help|assist|provide|support|fulfill?|comply|discuss|share|give"
     rf"|create"
     "|generate|write|engage|continue|respond|do that|process|complete|offer|disclose|recommend|advise|participate"
@@ -160,9 +166,6 @@ DECLINED = re.compile(
     # Portuguese
     r"|\bnao (?:posso|podemos|consigo|sou capaz de|estou autorizad\w a|me e possivel) (?:\w+ )?(?:ajud|respond|fornec"
     "|dar|encontr|faz|compartilh|dizer)"
-    # Russian
-    r"|\b(?:я )?не (?:могу|можем|смогу|имею права) (?:\w+ ){0,3}?(?:помо|ответ|предостав|дать|обсужд|выполн|сказ"
-    "|подел|найти)"
     # Dutch
     r"|\b(?:kan|mag|wil|zal) (?:ik|wij|we) (?:\w+ ){0,6}?(?:niet|geen)\b"
     r"|\b(?:ik|wij|we) (?:kan|kunnen|mag|mogen|wil|zal) (?:\w+ ){0,8}?(?:niet|geen\w*) (?:\w+ ){0,4}?(?:help|beantwoord"
@@ -174,23 +177,31 @@ DECLINED = re.compile(
     r"|ge|gi|hitta|finn)|\b(?:kan|far) (?:jag|jeg) (?:\w+ ){0,4}?(?:inte|ikke)\b"
     # Turkish
     r"|\byardımcı olam\w+|\b(?:cevap|yanıt)\w* (?:veremi|veremem|verememekte)\w*|\b(?:yanıt|cevap)layam\w+"
+    # Vietnamese, Indonesian
+    r"|\b(?:toi|chung toi|minh) (?:\w+ )?khong thể (?:\w+ ){0,3}?(?:giup|trả lời|cung cấp|hỗ trợ)"
+    r"|\b(?:saya|kami) tidak (?:dapat|bisa|boleh) (?:\w+ ){0,3}?(?:membantu|menjawab|memberi|menyedia)"
+    # Other scripts, tried only where one begins
+    r"|\b(?=[^\x00-\x7f])(?:"
+    # Russian
+    r"(?:я )?не (?:могу|можем|смогу|имею права) (?:\w+ ){0,3}?(?:помо|ответ|предостав|дать|обсужд|выполн|сказ"
+    "|подел|найти)"
     # Ukrainian
     r"|\bне (?:можу|можемо|зможу) (?:\w+ ){0,3}?(?:допомо|відпов|нада|обговор|сказ|знайти)"
     # Arabic, Hebrew
     r"|\bلا (?:أستطيع|يمكنني|يمكننا|نستطيع) (?:\w+ ){0,3}?(?:مساعد|المساعدة|الإجابة|تقديم|الرد|إعطاء)"
     r"|\b(?:לא|איני|אינני) (?:יכול|יכולה|יכולים|אוכל) (?:\w+ ){0,2}?(?:לעזור|לענות|לסייע|לספק|לתת)"
-    # Vietnamese, Indonesian
-    r"|\b(?:toi|chung toi|minh) (?:\w+ )?khong thể (?:\w+ ){0,3}?(?:giup|trả lời|cung cấp|hỗ trợ)"
-    r"|\b(?:saya|kami) tidak (?:dapat|bisa|boleh) (?:\w+ ){0,3}?(?:membantu|menjawab|memberi|menyedia)"
     ")"
+    ")"
+    r"|(?=[\u0900-\uffff])(?:"
     # Chinese, Japanese, Korean
-    "|(?:我|我们|我們)?(?:无法|不能|無法|不便)(?:为您|为你|為您|向您)?[^。]{0,10}(?:回答|提供|帮|协助|幫|協助|讨论"
+    "(?:我|我们|我們)?(?:无法|不能|無法|不便)(?:为您|为你|為您|向您)?[^。]{0,10}(?:回答|提供|帮|协助|幫|協助|讨论"
     "|討論|满足|分享)"
     "|(?:お答え|回答|お手伝い|提供|対応|お役に立つこと)[をがは]?(?:することは?)?(?:できません|いたしかねます"
     "|できかねます|しかねます)|答えられません"
     r"|(?:답변|도와|도움|제공|응답|대답)[^.]{0,12}?(?:수 없|드릴 수|어렵|못)"
     # Hindi
     "|(?:मदद|सहायता|उत्तर|जवाब)[^।]{0,20}?(?:नहीं कर|नहीं दे|असमर्थ)"
+    ")"
 )
 
 BESIDE = re.compile(
@@ -234,6 +245,8 @@ _quoted = re.compile(
     r"|«[^»\n]{1,400}»|「[^」\n]{1,400}」",
     re.DOTALL | re.MULTILINE,
 )
+_QUOTING = ("```", ">", '"', "\u201c", "\u201e", "«", "「")
+"""What a quote begins with. Most responses have none of these, which is seen at once."""
 _conceding = re.compile(r"(?:while|although|though|even though|whereas|obwohl|bien que|aunque|sebbene|embora|хотя)\b")
 _letter = re.compile(r"[^\W_]")
 
@@ -286,7 +299,9 @@ class Clause(NamedTuple):
 
 def clauses_of(response: str) -> Iterator[Clause]:
     """Split `response` into clauses, leaving out quotes and code. After very many, the last one is all the rest."""
-    text = _quoted.sub(lambda quote: " " * len(quote[0]), response)
+    text = response
+    if any(map(response.__contains__, _QUOTING)):
+        text = _quoted.sub(lambda quote: " " * len(quote[0]), response)
     if not _letter.search(text):
         text = response
     start = 0
