@@ -11,7 +11,7 @@ import struct
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -64,6 +64,10 @@ _SCRIPTS: Final = (
     (0x10FFFF, "han", 3),
 )
 _LAST_LETTERS: Final = [last for last, _, _ in _SCRIPTS]
+_chinese = re.compile(r"[\u3400-\u9fff]")
+_of_one_script = re.compile(
+    "|".join(f"[{chr(before + 1)}-{chr(last)}]+" for before, last in pairwise((-1, *_LAST_LETTERS)))
+)
 _TWO_SCRIPTS: Final = frozenset({"kana", "han"})
 _EAST_ASIAN: Final = "kana and han"
 
@@ -108,7 +112,8 @@ class _Traits(NamedTuple):
     listed: Sequence[int]  # of each of its words that is in a list: the languages that have it, as in `_WORDS`
     total: int  # the sum of `listed`
     others: Sequence[str]  # its words with letters beyond A to Z that are in no list, without names
-    characters: str
+    simplified: int  # characters that only Chinese in simplified characters has
+    traditional: int
 
     def share(self, script: str | None) -> float:
         """Return the share of letters that are of this script, 0 to 1."""
@@ -142,7 +147,7 @@ def in_another_language(answer: str, documents: Sequence[str]) -> bool:
         return _scripts_differ(spoken, found) and not any(_begun(one).script == spoken.script for one in beginnings)
     if spoken.script == _EAST_ASIAN:
         way = _way_of_writing(spoken)
-        ways = [_way_of_writing(_begun(one)) for one in beginnings]
+        ways = (_way_of_writing(_begun(one)) for one in beginnings)
         return _ways_differ(way, _way_of_writing(found)) and all(not one or _ways_differ(way, one) for one in ways)
     language = _commonest_language(found)
     # Asked first: that an answer is in no other language is less work to find out, and mostly so.
@@ -164,20 +169,23 @@ def _traits(text: str) -> _Traits:
     listed = list(filter(None, map(_WORDS.get, plain if text.isascii() else map(str.lower, plain))))
     words = len(plain) - lengths.count(1)
     others: list[str] = []
-    for run in foreign:
+    for run, found in zip(foreign, map(_WORDS.get, map(str.lower, foreign)), strict=True):
         script, worth = _script(run[0])
         if script in _TWO_SCRIPTS:
-            for character in run:
-                script, worth = _script(character)
-                letters[script] = letters.get(script, 0) + worth
+            for part in _of_one_script.findall(run):
+                script, worth = _script(part[0])
+                letters[script] = letters.get(script, 0) + worth * len(part)
             continue
         letters[script] = letters.get(script, 0) + worth * len(run)
         words += 1
-        if found := _WORDS.get(run.lower()):
+        if found is not None:
             listed.append(found)
         elif run[0].islower():
             others.append(run)
-    return _Traits(letters, _main_script(letters), words, listed, sum(listed), others, text)
+    simplified = traditional = 0
+    if foreign and _chinese.search(text):
+        simplified, traditional = (sum(map(some.__contains__, text)) for some in (_SIMPLIFIED, _TRADITIONAL))
+    return _Traits(letters, _main_script(letters), words, listed, sum(listed), others, simplified, traditional)
 
 
 _begun = remembered(_traits)
@@ -186,7 +194,7 @@ _begun = remembered(_traits)
 
 @lru_cache(maxsize=8)
 def _together(beginnings: tuple[str, ...]) -> _Traits:
-    """Return the traits of all of these, one a line: several evaluators ask for those of the same documents."""
+    """Return the traits of all of these: several evaluators ask for those of the same documents."""
     every = list(map(_begun, beginnings))
     letters = {"latin": 0}
     for one in every:
@@ -199,7 +207,8 @@ def _together(beginnings: tuple[str, ...]) -> _Traits:
         listed=list(chain.from_iterable(one.listed for one in every)),
         total=sum(one.total for one in every),
         others=list(chain.from_iterable(one.others for one in every)),
-        characters="\n".join(beginnings),
+        simplified=sum(one.simplified for one in every),
+        traditional=sum(one.traditional for one in every),
     )
 
 
@@ -218,6 +227,7 @@ def _runs(text: str) -> list[str]:
     return single.translate(_LETTERS_OF_LATIN_1).decode("latin-1").split()
 
 
+@lru_cache(maxsize=1024)
 def _script(letter: str) -> tuple[str, int]:
     number = bisect_left(_LAST_LETTERS, ord(letter))
     return _SCRIPTS[number][1:]
@@ -251,10 +261,8 @@ def _way_of_writing(text: _Traits) -> str:
         return "japanese"
     if kana > _NO_KANA * (kana + han) or han < _CHINESE:
         return ""
-    simplified = sum(character in _SIMPLIFIED for character in text.characters)
-    traditional = sum(character in _TRADITIONAL for character in text.characters)
-    if max(simplified, traditional) >= max(_ENOUGH, _TELLING * min(simplified, traditional)):
-        return "simplified" if simplified > traditional else "traditional"
+    if max(text.simplified, text.traditional) >= max(_ENOUGH, _TELLING * min(text.simplified, text.traditional)):
+        return "simplified" if text.simplified > text.traditional else "traditional"
     return "chinese"
 
 
