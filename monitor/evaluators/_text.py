@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
@@ -34,6 +34,8 @@ _SHORT = 2
 _LONGEST = 64
 _REMEMBERED = 8_192
 _DOCUMENTS, _DOCUMENT = 512, 4_096  # documents that are remembered, and the characters of one
+
+_FUNCTION, _CONTENT, _MARKED = (False, False), (True, False), (True, True)  # whether it is content, and marked
 
 SENTENCE_END = "\n"
 """Stands between the keys of two sentences. No word has it."""
@@ -84,18 +86,20 @@ class Word(NamedTuple):
 def words(text: str) -> list[Word]:
     """Return the words of `text` in order, each with the number of its sentence, counted from 0."""
     found: list[Word] = []
+    add, new = found.append, tuple.__new__
     sentence = at = 0
     opened = False  # whether the sentence has a word yet: its first word is capitalised anyway
     for line in text.split("\n"):
-        for piece in line.split():
+        pieces = line.split()
+        for piece, placed in zip(pieces, map(_placed.__getitem__, pieces), strict=True):
             at = text.index(piece, at)
-            for shown in _placed[piece]:
+            for shown in placed:
                 if shown is None:
                     sentence, opened = sentence + opened, False
                     continue
                 key, start, end, first, later = shown
                 content, marked = later if opened else first
-                found.append(tuple.__new__(Word, (key, at + start, at + end, content, marked, sentence)))
+                add(new(Word, (key, at + start, at + end, content, marked, sentence)))
                 opened = True
             at += len(piece)
         sentence, opened = sentence + opened, False
@@ -123,16 +127,22 @@ def _words_of(piece: str) -> tuple[_Placed | None, ...]:
         if not _is_word(shown):
             found.append(None)
         elif _unspaced.match(shown):
-            for at, pair in enumerate(_pairs(shown)):
-                traits = (_hiragana.fullmatch(pair) is None, False)
-                found.append(_Placed(pair, start + at, start + at + len(pair), traits, traits))
+            found += _placed_pairs(shown, start)
         else:
             word, end = _form(shown), match.end()
             numbers_item = len(shown) <= _SHORT and shown.isdigit() and piece[end : end + 1] in _AFTER_ITEM_NUMBER
-            first = (False, False) if numbers_item else word.traits(marked=word.always_marked)
+            first = _FUNCTION if numbers_item else word.traits(marked=word.always_marked)
             later = word.traits(marked=word.always_marked or word.upper)
             found.append(_Placed(word.key, start, end, first, later))
     return tuple(found)
+
+
+def _placed_pairs(run: str, start: int) -> Iterator[_Placed]:
+    """Yield the pairs of characters of a run without spaces. Those of hiragana alone are mostly grammar."""
+    has_hiragana = _hiragana.search(run) is not None
+    for at, pair in enumerate(_pairs(run), start):
+        traits = _FUNCTION if has_hiragana and _hiragana.fullmatch(pair) else _CONTENT
+        yield tuple.__new__(_Placed, (pair, at, at + len(pair), traits, traits))
 
 
 class _WordForm(NamedTuple):
@@ -146,8 +156,9 @@ class _WordForm(NamedTuple):
 
     def traits(self, *, marked: bool) -> tuple[bool, bool]:
         """Return whether it is content, and whether it is marked, where it would be `marked` if it is content."""
-        content = not self.function and (marked or self.long)
-        return content, marked and content
+        if self.function or not (marked or self.long):
+            return _FUNCTION
+        return _MARKED if marked else _CONTENT
 
 
 def _form(shown: str) -> _WordForm:
@@ -250,8 +261,8 @@ def common_subsequence(one: Sequence[str], other: Iterable[str]) -> int:
     row = everything = bit - 1
     for matches in filter(None, map(places.get, other)):
         if both := row & matches:  # else nothing changes
-            row = ((row + both) | (row - both)) & everything
-    return len(one) - row.bit_count()
+            row = (row + both) | (row - both)  # with a bit more beyond `everything` for each element found
+    return len(one) - (row & everything).bit_count()
 
 
 def _pattern(text: str) -> re.Pattern[str]:

@@ -71,7 +71,7 @@ class OverlapGroundedness(Evaluator):
         if in_another_language(case.response, [document.content for document in case.retrieved_context]):
             return Skipped(SkippedReason.LANGUAGE_MISMATCH)
         question = words(case.request.query[:_QUESTION_CHARACTERS])
-        said = _said(found, content)
+        said = _said(found)
         context = _context(map(keys_of_document, _read(case.retrieved_context)), said, question)
         measured = _measure(said, context)
         value = measured.value()
@@ -86,30 +86,32 @@ class OverlapGroundedness(Evaluator):
 
 
 class _Said(NamedTuple):
-    """What the response says: the keys of its words. `marked` are those of numbers and names."""
+    """What the response says: the keys of its words, of those with content, and of numbers and names."""
 
     sentences: Sequence[Sequence[str]]
-    content: Sequence[str]
     content_of_sentences: Sequence[Sequence[str]]
+    content: Sequence[str]
+    distinct: set[str]  # content, each once
     marked: Sequence[str]
-    distinct: set[str]  # of the words with content
 
 
-def _said(found: Sequence[Word], content: Sequence[Word]) -> _Said:
-    keys = [word.key for word in content]
-    marked = [word.key for word in content if word.marked]
-    return _Said(_by_sentence(found), keys, _by_sentence(content), marked, set(keys))
-
-
-def _by_sentence(found: Iterable[Word]) -> list[list[str]]:
+def _said(found: Sequence[Word]) -> _Said:
     sentences: list[list[str]] = []
+    content_of_sentences: list[list[str]] = []
+    marked: list[str] = []
     number = None
-    for key, _, _, _, _, sentence in found:
+    for key, _, _, has_content, is_marked, sentence in found:
         if sentence != number:
             number = sentence
-            sentences.append(current := [])
-        current.append(key)
-    return sentences
+            sentences.append(words_here := [])
+            content_of_sentences.append(content_here := [])
+        words_here.append(key)
+        if has_content:
+            content_here.append(key)
+        if is_marked:
+            marked.append(key)
+    content = list(chain.from_iterable(content_of_sentences))
+    return _Said(sentences, list(filter(None, content_of_sentences)), content, set(content), marked)
 
 
 class _Context(NamedTuple):
