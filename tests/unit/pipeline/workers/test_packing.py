@@ -13,11 +13,12 @@ from monitor import registry
 from monitor.clock import SystemClock
 from monitor.extraction.settings import ExtractionSettings
 from monitor.model.ack import Ack
-from monitor.model.case import trace_of
+from monitor.model.case import Document, Usage, trace_of
+from monitor.model.outcome import Evidence, Skipped, SkippedReason, Unscored, UnscoredReason
 from monitor.model.trace import Closed
 from monitor.pipeline.assembly import ClosedTrace
 from monitor.pipeline.complete import WholeTrace
-from monitor.pipeline.local_evaluation import LocalReader, RequestsRead
+from monitor.pipeline.local_evaluation import LocalCase, LocalOutcome, LocalReader, ReadFault, RequestsRead
 from monitor.pipeline.workers.packing import LENGTH, frame, read_answer
 from monitor.privacy.pseudonyms import UserKey
 from monitor.privacy.redaction import RedactionSettings, Redactor
@@ -56,6 +57,26 @@ def test_a_recorded_trace_comes_back_from_a_worker_as_it_is_read_here(setup: str
             assert {name: found.outcome for name, found in one.outcomes.items()} == {
                 name: found.outcome for name, found in other.outcomes.items()
             }
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Document("text", "uri", "id", 0.5, "tool_result"),
+        Usage(1, None, 3),
+        Evidence("claim", "absent", 1, 6, "note"),
+        Skipped(SkippedReason.REFUSAL),
+        Unscored(UnscoredReason.ERROR, "ValueError", 2),
+        ReadFault(fault="KeyError at reader.py:3"),
+        LocalCase({"length": LocalOutcome(Skipped(SkippedReason.NO_CLAIMS), 0.1)}, redacted={"email": 2}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_value_comes_back_with_its_class_and_all_its_fields(value: object) -> None:
+    back = read_answer(content(frame(value)))
+    assert type(back) is type(value)
+    assert repr(back) == repr(value)
+    assert back == value
 
 
 def test_an_answer_can_bring_only_values_of_ours() -> None:
