@@ -215,7 +215,9 @@ def test_a_small_file_is_checked_as_it_is_opened_and_again_after_a_day(
 def test_a_file_above_the_limit_is_checked_beside(
     path: Path, monkeypatch: pytest.MonkeyPatch, more: int, *, beside: bool
 ) -> None:
-    add(database(path))
+    first = database(path)
+    add(first)
+    first.close()  # now all of it is in the file itself, and its size stays
     threads, checked = [], []
     monkeypatch.setattr(sqlite, "_CHECK_UP_TO", path.stat().st_size + more)
     monkeypatch.setattr(sqlite, "quick_check", checked.append)
