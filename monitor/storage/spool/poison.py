@@ -133,7 +133,7 @@ class PoisonGuard:
 
 
 class _Reading(AbstractContextManager[None]):
-    """The time for which a request is read. A generator with `contextmanager` would take twice as long."""
+    """The time for which a request is read: a class, as a generator takes half a microsecond more of each request."""
 
     __slots__ = ("_guard", "_key")
 
