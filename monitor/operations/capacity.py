@@ -35,12 +35,12 @@ class Measured:
 
 _INGEST, _KAFKA, _FOOTPRINT, _PEERS = (f"benchmarks.{name}" for name in ("ingest", "kafka", "footprint", "peers"))
 MEASURED: Final[Mapping[str, Measured]] = {
-    "dropped_span": Measured(6.9, "us of processor time to receive a span that is not kept", _INGEST),
-    "kept_span": Measured(14.5, "us of processor time to receive a span that is kept", _INGEST),
-    "message": Measured(73.0, "us of processor time to read a Kafka message (a whole trace)", _KAFKA),
-    "kept_trace": Measured(2.4, "ms of processor time for a kept trace after the acknowledgement", _INGEST),
-    "worker_share": Measured(0.66, "of that, in the busier of the two processes", _INGEST),
-    "judged": Measured(8.1, "ms of processor time for an evaluation by a judge", _PEERS),
+    "dropped_span": Measured(4.0, "us of processor time to receive a span that is not kept", _INGEST),
+    "kept_span": Measured(14.0, "us of processor time to receive a span that is kept", _INGEST),
+    "message": Measured(53.0, "us of processor time to read a Kafka message (a whole trace)", _KAFKA),
+    "kept_trace": Measured(1.8, "ms of processor time for a kept trace after the acknowledgement", _INGEST),
+    "worker_share": Measured(0.63, "of that, in the busier of the two processes", _INGEST),
+    "judged": Measured(4.4, "ms of processor time for an evaluation by a judge", _PEERS),
     "trace_bytes": Measured(14_700, "bytes of a trace of six spans", _INGEST),
     "history": Measured(1550, "bytes of the history for a local result", _FOOTPRINT),
     "history_judged": Measured(3400, "bytes of the history for a result of a judge", _FOOTPRINT),
