@@ -10,9 +10,9 @@ import io
 import pickle
 import struct
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, make_dataclass
-from functools import cache, lru_cache
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final
 
@@ -38,7 +38,6 @@ _ACKS: Final = "acks"
 _OURS: Final = ("monitor.model.", "monitor.pipeline.local_evaluation")
 
 Packed = tuple[Callable[..., object], tuple[Any, ...]]
-_Make = Callable[[tuple[Any, ...]], object]
 
 
 def frame(content: object) -> bytes:
@@ -66,14 +65,13 @@ def unpacked(number: int, *values: Any) -> object:
     return _MAKERS[number](values)
 
 
-def _packing(number: int, cls: type) -> tuple[Callable[[Any], Packed], _Make]:
+def _packing(number: int, cls: type) -> tuple[Callable[[Any], Packed], Callable[[tuple[Any, ...]], object]]:
     """Return how to pack a value of this class, and how to make one of its fields, without checking them again."""
     if issubclass(cls, tuple):
-        make: _Make = cls._make  # type: ignore[attr-defined] # all are named tuples
+        make: Callable[[tuple[Any, ...]], object] = cls._make  # type: ignore[attr-defined] # all are named tuples
         return lambda one: (unpacked, (number, *one)), make
     names = [one.name for one in fields(cls)]  # type: ignore[arg-type] # all others are dataclasses
-    get = attrgetter(*names)
-    make = _made_at_once(cls, names) if cls.__base__ is object else _made_by_field(cls, names)
+    get, setters = attrgetter(*names), [getattr(cls, name).__set__ for name in names]
 
     def pack(one: Any) -> Packed:
         found = get(one)
@@ -83,41 +81,17 @@ def _packing(number: int, cls: type) -> tuple[Callable[[Any], Packed], _Make]:
         found = get(one)
         return unpacked, (number, *found[:acks], (), *found[acks + 1 :])
 
-    several = len(names) > 1
-    if _ACKS not in names:
-        return pack, make
-    acks = names.index(_ACKS)
-    return pack_without_acks, make
-
-
-def _made_by_field(cls: type, names: Sequence[str]) -> _Make:
-    setters = [getattr(cls, name).__set__ for name in names]
-
     def made(values: tuple[Any, ...]) -> object:
-        one: object = object.__new__(cls)
+        one = object.__new__(cls)
         for put, value in zip(setters, values, strict=True):
             put(one, value)
         return one
 
-    return made
-
-
-def _made_at_once(cls: type, names: Sequence[str]) -> _Make:
-    """Return how to make a value of a class without bases: as one of a class with the same slots that is not frozen.
-
-    The `__init__` of that stores all fields without a call for each: an answer is unpacked in two thirds of the time.
-    """
-
-    @cache  # it takes 0.2 ms, and most processes need few of them
-    def unchecked() -> Any:
-        return make_dataclass(cls.__name__, names, repr=False, eq=False, match_args=False, slots=True)
-
-    def made(values: tuple[Any, ...]) -> object:
-        one = unchecked()(*values)
-        one.__class__ = cls
-        return one
-
-    return made
+    several = len(names) > 1
+    if _ACKS not in names:
+        return pack, made
+    acks = names.index(_ACKS)
+    return pack_without_acks, made
 
 
 _PACKINGS: Final = [_packing(number, cls) for number, cls in enumerate(_CLASSES)]
