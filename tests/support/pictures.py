@@ -7,7 +7,8 @@
     trial    a trial on the page of a case; its judge is scripted
     board    Grafana's overview dashboard, as `tests.record.panels` draws it: needs Prometheus and npm
 
-Each page is looked at by Chromium and written to docs/images, light and dark. All of it takes about ten minutes.
+Each page is looked at by Chromium and written to docs/images, light and dark. All of it takes about ten minutes. Plots
+of measurements are drawn by their benchmarks.
 """
 
 from __future__ import annotations
@@ -195,6 +196,8 @@ MADE: dict[str, Pictures] = {
     "trial": Pictures(of_a_trial, light_and_dark("tried")),
     "board": Pictures(of_grafana, ("grafana-overview.png",)),
 }
+PLOTTED: dict[str, str] = {"growth.svg": "python -m benchmarks.growth"}
+"""The other pictures of the docs, and the benchmark that draws each from what it measures, in hours."""
 
 
 def main(names: list[str]) -> None:
