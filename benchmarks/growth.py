@@ -3,9 +3,9 @@
     python -m benchmarks.growth [--traces 1000] [--runs 3] [--spans 100000000] [--plot growth.svg]
 
 *Spans* is what a span costs one monitor, with all that follows for the 0.1 % of traces that are kept, in the last
-million before it has received so many; `--spans` says how many come in all, and they come once. *To the ack* is the
-processor time of a span while so many other traces are open, or while the spans come from so many apps in turn, all of
-them kept. *A kept trace* is that of a trace until it is judged by so many local evaluators and stored: by
+tenth, or million, before it has received so many; `--spans` says how many come in all, and they come once. *To the ack*
+is the processor time of a span while so many other traces are open, or while the spans come from so many apps in turn,
+all of them kept. *A kept trace* is that of a trace until it is judged by so many local evaluators and stored: by
 `overlap_groundedness` alone, with three that look at lengths and counts, with four that read the texts; and with 22
 judged ones that choose one trace in ten thousand. Then by `overlap_groundedness` beside a history of so many days of
 5,000 results each. How it is measured is said in `benchmarks.ingest`. Only Linux.
@@ -121,7 +121,10 @@ def _places(body: bytes, trace_id: bytes) -> list[int]:
 
 
 def as_they_come(spans: int) -> Iterator[tuple[int, float]]:
-    """Yield, for each power of ten from a million to `spans`, the microseconds a span of the last million before it."""
+    """Yield, for each power of ten from a million to `spans`, the microseconds a span of the last tenth before it.
+
+    At least a million are measured: in fewer, what the monitor does once a minute weighs too much.
+    """
     config = {
         "assembly": {"grace_period": "1s"},  # or the first million would end before any trace of it is judged
         "sampling": {"traces": _SAMPLED},
@@ -135,7 +138,7 @@ def as_they_come(spans: int) -> Iterator[tuple[int, float]]:
         for mark in (_MILLION * 10**power for power in range(9)):
             if mark > spans:
                 return
-            before, begins = 0.0, mark - _MILLION
+            before, begins = 0.0, mark - max(_MILLION, mark // 10)
             while received < mark:
                 if received >= begins and not before:
                     before, begins = cpu_seconds(monitor.pid), received
