@@ -82,30 +82,32 @@ def read(
 def _read(
     forest: Forest, used: Sequence[Call], answered: Answered, limit: int, templates: Sequence[PromptTemplate]
 ) -> Context:
-    last = answered.last
-    evident = mapped = _stated(forest)
+    mapped = _stated(forest)
     if mapped.documents and all(document.content for document in mapped.documents):
         return _found(mapped.documents)
-    if not evident.took_place:
-        evident = _retrieved(forest)
+    evident = mapped if mapped.took_place else _evident(forest, answered)
+    if evident.took_place and evident.known and not evident.documents:
+        return _NOTHING
+    last = answered.last
+    with_text = tuple(document for document in evident.documents if document.content)
+    whole = not any(limit and len(m.content) == limit for call in used for m in call.messages)
+    trusted = with_text if evident.known and not evident.lost else ()
+    in_prompt = evidence.reached(trusted, [call.prompt for call in used]) if whole else ()
+    if not in_prompt or len(with_text) < len(evident.documents):  # the prompt may have texts that no span has
+        marked = _in_prompt(last, evident, templates) if last and (whole or not with_text) else None
+        if marked is not None and (not in_prompt or len(marked.documents) > len(in_prompt)):
+            return marked
+    return _found(in_prompt or trusted) if trusted else _unread(evident)
+
+
+def _evident(forest: Forest, answered: Answered) -> Retrieved:
+    """Return what the spans of retrievals, else of tools, else the state of a request tell."""
+    evident = _retrieved(forest)
     if not evident.took_place:
         evident = _of_tools(forest)
     if not evident.took_place:
         evident = _of_state(answered.around)
-    if evident.took_place and evident.known and not evident.documents:
-        return _NOTHING
-    with_text = tuple(document for document in evident.documents if document.content)
-    whole = not any(limit and len(m.content) == limit for call in used for m in call.messages)
-    if with_text and whole and evident.known and not evident.lost:
-        in_prompt = evidence.reached(with_text, [call.prompt for call in used])
-        if in_prompt:
-            return _found(in_prompt)
-    marked = _in_prompt(last, evident, templates) if last and (whole or not with_text) else None
-    if marked is not None:
-        return marked
-    if with_text and evident.known and not evident.lost:
-        return _found(with_text)
-    return _unread(evident)
+    return evident
 
 
 def _unread(evident: Retrieved) -> Context:
@@ -170,9 +172,10 @@ def _in_prompt(last: Call, evident: Retrieved, templates: Sequence[PromptTemplat
         return _NOTHING
     by_text = {evidence.folded(document.content): document for document in evident.documents if document.content}
     found = [by_text.get(evidence.folded(block), Document(block, kind=kind)) for block in blocks]
-    if not by_text and len(evident.documents) == len(found):  # ids were sent without texts, in the same order
-        pairs = zip(found, evident.documents, strict=True)
-        found = [replace(stated, content=text.content) for text, stated in pairs]
+    if len(evident.documents) == len(found):  # ids were sent without texts, in the same order
+        pairs = list(zip(found, evident.documents, strict=True))
+        if all(text is stated or not stated.content for text, stated in pairs):
+            found = [replace(stated, content=text.content) for text, stated in pairs]
     return Context(evidence.merge([found]), "prompt", ContextStatus.RETRIEVED)
 
 

@@ -128,11 +128,13 @@ def test_documents_that_reached_earlier_calls_count_where_their_answers_were_han
     assert contents(build.read()) == [REFUND, CREDIT]
 
 
-def test_documents_without_text_are_read_from_the_prompt_and_keep_their_ids() -> None:
+@pytest.mark.parametrize("texts", [("", ""), ("One.", ""), ("", "Two.")])
+def test_documents_without_text_are_read_from_the_prompt_and_keep_their_ids(texts: tuple[str, str]) -> None:
     build = Builder()
     root = build.span("ask", {"gen_ai.operation.name": "invoke_workflow"})
-    ids = '[{"id": "a", "score": 0.5}, {"id": "b", "score": 0.25}]'
-    build.span("r", {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": ids}, root)
+    found = [{"id": "a", "score": 0.5, "content": texts[0]}, {"id": "b", "score": 0.25, "content": texts[1]}]
+    listed = json.dumps(found)
+    build.span("r", {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": listed}, root)
     sent = [{"role": "user", "parts": [{"type": "text", "content": "Context:\n[1] One.\n[2] Two.\n\nQuestion: Why?"}]}]
     said = [{"role": "assistant", "parts": [{"type": "text", "content": "Because."}], "finish_reason": "stop"}]
     chat = {"gen_ai.input.messages": json.dumps(sent), "gen_ai.output.messages": json.dumps(said)}
@@ -141,6 +143,17 @@ def test_documents_without_text_are_read_from_the_prompt_and_keep_their_ids() ->
     assert case.context_source == "prompt"
     assert case.retrieved_context == (Document("One.", "", "a", 0.5), Document("Two.", "", "b", 0.25))
     assert case.request.query == "Why?"
+
+
+def test_documents_with_text_are_the_context_where_the_prompt_does_not_mark_the_others() -> None:
+    build = Builder()
+    root = build.oi("CHAIN", {"input.value": "Why?", "output.value": "Because."})
+    without = {
+        k: v for k, v in documents("retrieval.documents", ["", CREDIT]).items() if not k.endswith("0.document.content")
+    }
+    build.oi("RETRIEVER", without | {"retrieval.documents.0.document.id": "a"}, root)
+    build.llm(f"{REFUND} {CREDIT} Why?", "Because.", root)
+    assert contents(build.read()) == [CREDIT]
 
 
 def test_documents_that_a_span_lost_to_a_limit_are_read_from_the_prompt() -> None:
