@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from monitor.clock import ManualClock
 from monitor.errors import InvalidData, MonitorError
 from monitor.model.request_log import RequestStep
 from monitor.stages import Runtime
-from monitor.storage.request_log import recorder
+from monitor.storage.request_log import recorder, store
 from monitor.storage.request_log.recorder import Recorder
 from tests.support.results import request_record
 from tests.support.runtime import runtime, total
@@ -120,3 +122,30 @@ async def test_an_end_of_trouble_is_said_once(made: Recorder, lent: Runtime) -> 
         total(lent.metrics, "ragmonitor_events_total", event=f"request_log_{one}") for one in ("failed", "recovered")
     ]
     assert said == [1, 1]
+
+
+async def test_while_old_records_are_left_each_transaction_deletes_some_and_then_one_a_minute(
+    made: Recorder, tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_PRUNE_AT_ONCE", 2)
+
+    def left() -> int:
+        with closing(sqlite3.connect(tmp_path / "request_log.db")) as db:
+            (number,) = db.execute("SELECT count(*) FROM requests").fetchone()
+            return int(number)
+
+    old = [request_record(number, clock.now() - 4000) for number in range(1, 6)]
+    assert made._write(old[:0], {}) is None
+    clock.advance(60.0)
+    with made._file.transaction() as db:
+        store.insert(db, old, {})
+    found = [left()]
+    for _ in range(4):
+        assert made._write([], {}) is None
+        found.append(left())
+    assert found == [5, 3, 1, 0, 0]
+    with made._file.transaction() as db:
+        store.insert(db, old, {})
+    assert (made._write([], {}), left()) == (None, 5)
+    clock.advance(60.0)
+    assert (made._write([], {}), left()) == (None, 3)
