@@ -67,7 +67,8 @@ def rate_view(
     found = estimate(sums, usual=usual)
     judged = found.judged if found else 0
     ever = bool(found) or context.windows.sums(*pair, context.windows.longest, now).judged > 0
-    state, why = _state(pair, alerts, counters, ever=ever)
+    alerted = bool(policies_for(context.policies, *pair))
+    state, why = _state(pair, alerts, counters, ever=ever, alerted=alerted)
     changed = context.changed(*pair)
     return RateView(
         app=pair[0],
@@ -142,8 +143,10 @@ def firing_state(alerts: Iterable[AlertView]) -> RateState:
     return "critical" if "critical" in firing else "warning" if firing else "ok"
 
 
-def _state(pair: Pair, alerts: Sequence[AlertView], counters: CounterValues, *, ever: bool) -> tuple[RateState, str]:
-    """Return the state and the reason for it."""
+def _state(
+    pair: Pair, alerts: Sequence[AlertView], counters: CounterValues, *, ever: bool, alerted: bool
+) -> tuple[RateState, str]:
+    """Return the state and the reason for it; `ever`: there are scores, `alerted`: there is an alert on the rate."""
     firing = firing_first(one for one in alerts if one.status == "firing")
     if firing:
         return firing[0].severity, firing[0].description
@@ -153,6 +156,8 @@ def _state(pair: Pair, alerts: Sequence[AlertView], counters: CounterValues, *, 
     about = [one for one in own if one.name in rate_names.NAMES] or [
         one for one in own if one.status == "not_enough_data" or one.threshold is not None
     ]
+    if not about and alerted:
+        return "not_enough_data", "Its alerts have not been checked yet."
     if not about:
         return "no_alert", "No alert is configured for this rate."
     too_few = [one for one in about if one.status == "not_enough_data"]

@@ -131,4 +131,4 @@ def _state(states: Sequence[AlertState], *, judged: bool) -> State:
     if Severity.WARNING in firing:
         return "warning"
     unknown = any(state.status is AlertStatus.NOT_ENOUGH_DATA for state in states)
-    return "ok" if judged and not unknown else "not enough data"
+    return "ok" if judged and states and not unknown else "not enough data"

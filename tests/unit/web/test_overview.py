@@ -72,6 +72,16 @@ async def test_a_rate_without_an_alert_is_not_called_ok(tmp_path):
     assert [(one.state, one.why) for one in app.rates] == [("no_alert", "No alert is configured for this rate.")]
 
 
+async def test_before_its_alerts_are_checked_a_new_app_is_neither_ok_nor_without_an_alert(site):
+    site.look()
+    site.judge(*PAIR, good=490, bad=10)
+    (app,) = (await overview.overview(site.context, window="24h", app="", started_at=NOW - 100)).apps
+    (found,) = app.rates
+    assert (app.state, found.state) == ("not_enough_data", "not_enough_data")
+    assert found.why == "Its alerts have not been checked yet."
+    assert (await rate(site)).state == "ok"
+
+
 async def test_no_verdict_is_explained_by_what_came_in_its_place(site):
     Ledger(site.runtime.metrics).received("shop", "otlp_http")
     site.runtime.metrics.selected.labels(*PAIR).inc(5)

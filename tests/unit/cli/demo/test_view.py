@@ -68,6 +68,12 @@ def test_the_trend_runs_from_the_oldest_interval_to_now_with_gaps_where_nothing_
     assert len(row.trend) == 12
 
 
+def test_before_the_alerts_are_checked_a_rate_is_not_called_ok(windows: Windows, clock: ManualClock) -> None:
+    judge(windows, clock, good=400, bad=4)
+    (row,) = seen.rates(windows, (), clock.now())
+    assert (row.judged, row.state, row.threshold) == (404, "not enough data", None)
+
+
 @pytest.mark.parametrize(
     ("judged", "state", "severity"),
     [
