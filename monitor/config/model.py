@@ -5,8 +5,10 @@ Unknown keys, duplicate keys and wrong values are errors that name the place, th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -44,6 +46,7 @@ from monitor.pipeline.configured_evaluator import DEFAULT_JUDGE, ConfiguredEvalu
 from monitor.pipeline.traffic import TrafficSettings
 from monitor.privacy.redaction import RedactionSettings
 from monitor.stages import Sink, Source
+from monitor.storage import files
 from monitor.web.settings import UiSettings
 
 Slice: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.\-/]{0,127}$")]
@@ -251,6 +254,18 @@ class Config(Section):
                     f"sinks[{index}].include_texts: sinks send what the history holds, and `storage.texts` is"
                     f" `{self.storage.texts}`. Set `storage: {{texts: all}}`, or remove the option"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _sinks_have_files_of_their_own(self) -> Config:
+        """Refuse two writers of one file: each would take the other's lines for damage."""
+        users = {os.path.realpath(self.storage.path / name): "the monitor itself" for name in files.DATABASES}
+        for index, sink in enumerate(self.sinks):
+            path = getattr(sink, "path", None)
+            if isinstance(path, Path):
+                user = users.setdefault(os.path.realpath(path), f"sinks[{index}]")
+                if user != f"sinks[{index}]":
+                    raise ConfigError(f"sinks[{index}].path: {user} writes to {path}; choose another file")
         return self
 
     @model_validator(mode="after")

@@ -127,6 +127,6 @@ def _stores(config: Config) -> list[_Store]:
         _Store(folder / files.INCIDENTS, incidents.erase, incidents.users_of),
         _Store(folder / files.LABELS, labels.erase, labels.requests_of),
     ]
-    others = (sink.path for sink in config.sinks if isinstance(sink, HistorySink) and sink.path is not None)
+    others = (sink.path for sink in config.sinks if isinstance(sink, HistorySink))
     found = {one.path: one for one in (*own, *(_Store(path, history.erase, history.traces_of) for path in others))}
     return [one for one in found.values() if one.path.exists()]

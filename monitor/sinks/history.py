@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
-from monitor.errors import ConfigError, InvalidData, MonitorError
+from monitor.errors import InvalidData, MonitorError
 from monitor.model.outcome import EvaluationResult
 from monitor.model.service_version import SeenVersion
 from monitor.stages import Deliver, PastResult, Runtime, Sink
@@ -35,13 +35,13 @@ _WRITES_APART, _FEW_WRITES_APART, _FEW = 0.05, 0.2, 8  # seconds, and deliveries
 
 
 class HistorySink(Sink, HistoryOptions):
-    """Keep results in a local database, for the UI and for restarts."""
+    """Keep results in another local database, beside the one in the storage folder."""
 
     follows: ClassVar[bool] = False
     memory: ClassVar[Literal["none", "process", "fleet"]] = "process"
 
-    path: Path | None = None
-    """Database file. Default: `history.db` in the storage folder."""
+    path: Path = Field(examples=["answers.db"])
+    """Database file; not `history.db` in the storage folder, which the monitor writes anyway."""
 
     _writer: Writer | None = PrivateAttr(None)
     """What writes the file in this process."""
@@ -63,7 +63,7 @@ class HistorySink(Sink, HistoryOptions):
         where results can never be. A delivered result survives a crash of the process; a power cut may lose the last
         seconds.
         """
-        writer = self._writer = Writer(self._file(), self, runtime)
+        writer = self._writer = Writer(self.path, self, runtime)
         loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, thread_name_prefix="history")
         waiting: list[_Delivery] = []
         wake, closing = asyncio.Event(), False
@@ -160,11 +160,11 @@ class HistorySink(Sink, HistoryOptions):
 
     async def scored_ids(self, ids: Collection[str]) -> set[str]:
         """Return the ids among `ids` that exist and are not `unscored`; none if there is no history yet."""
-        return await self._read(self._reader.scored_ids, ids) if self._file().exists() else set()
+        return await self._read(self._reader.scored_ids, ids) if self.path.exists() else set()
 
     async def newest_ids(self, at_most: int) -> list[str]:
         """Return the ids of the results that were written last, oldest first; none if there is no history yet."""
-        return await self._read(self._reader.newest_ids, at_most) if self._file().exists() else []
+        return await self._read(self._reader.newest_ids, at_most) if self.path.exists() else []
 
     async def generations(self) -> list[SeenVersion]:
         """Return the service versions that have results."""
@@ -181,12 +181,7 @@ class HistorySink(Sink, HistoryOptions):
 
     @property
     def _reader(self) -> HistoryReader:
-        return HistoryReader(self._file())
-
-    def _file(self) -> Path:
-        if self.path is None:
-            raise ConfigError("path: required without a storage folder")
-        return self.path
+        return HistoryReader(self.path)
 
 
 def _until_next(waiting: Sequence[object]) -> float:

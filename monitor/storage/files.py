@@ -26,6 +26,9 @@ STATE: Final = "state.db"
 BACKFILL: Final = "backfill.db"
 """Evaluations that were missed or requested later."""
 
+DATABASES: Final = frozenset({SPOOL, RETAINED, HISTORY, REQUEST_LOG, SEVERE_CASES, INCIDENTS, LABELS, STATE, BACKFILL})
+"""All of them: nothing else may write to these."""
+
 
 def make_private(path: Path) -> None:
     """Create `path` with mode 0600, or restrict an existing file to it. Creates missing folders with mode 0700.

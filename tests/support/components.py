@@ -21,9 +21,8 @@ def options(component: type[Component], folder: Path, api: str = "", brokers: st
         example = (field.examples or [None])[0]
         if name == "brokers":
             found[name] = brokers or example
-        elif field.annotation in (Path, Path | None):
-            if example or name == "path":
-                found[name] = folder / (example or "file")
+        elif field.annotation in (Path, Path | None) and example:
+            found[name] = folder / example
         elif isinstance(example, str) and example.startswith("http"):
             found[name] = api or example
         elif name == "port":

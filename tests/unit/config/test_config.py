@@ -70,6 +70,19 @@ storage: {path: /var/lib/rag-monitor, retention: 7d, max_size: 2GiB}
         ),
         ("sinks: [{type: jsonl, path: x, name: a}, {type: jsonl, path: y, name: a}]", ["sinks[1].name", "'a'"]),
         ("sinks: [{type: jsonl, path: x, name: storage}]", ["sinks[0].name", "'storage'", "taken"]),
+        ("sinks: [{type: history}]", ["sinks[0].path", "required"]),
+        (
+            "storage: {path: state}\nsinks: [{type: prometheus}, {type: history, path: state/../state/history.db}]",
+            ["sinks[1].path", "the monitor itself", "history.db", "another file"],
+        ),
+        (
+            "storage: {path: state}\nsinks: [{type: jsonl, path: state/spool.db}]",
+            ["sinks[0].path", "the monitor itself"],
+        ),
+        (
+            "sinks: [{type: jsonl, path: x}, {type: history, path: y}, {type: jsonl, path: x}]",
+            ["sinks[2].path", "sinks[0] writes to x"],
+        ),
         ("sources: [{type: otlp_http, prot: 1}]", ["sources[0]", "prot", "unknown key", "port"]),
         ("sources: [{type: otlp_http, port: 70000}]", ["sources[0]", "port", "70000", "65535"]),
         ("evaluators: [{type: groundednes}]", ["evaluators[0]", "groundednes", "groundedness"]),

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from monitor.clock import ManualClock
-from monitor.errors import ConfigError, MonitorError
+from monitor.errors import MonitorError
 from monitor.model.outcome import (
     EvaluationResult,
     RateScope,
@@ -234,12 +234,6 @@ async def test_a_file_that_cannot_be_written_raises_and_works_again_later(histor
         other.close()
         await deliver_one([judged(2)])
     assert len(await history.results()) == 2
-
-
-async def test_without_a_path_it_says_so() -> None:
-    with pytest.raises(ConfigError, match="path"):
-        async with HistorySink().open(runtime()):
-            pass
 
 
 async def test_reading_where_there_is_no_history_names_the_file(tmp_path: Path) -> None:

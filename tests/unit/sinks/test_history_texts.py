@@ -138,7 +138,7 @@ async def test_the_texts_of_a_trace_with_many_verdicts_are_read_once(tmp_path: P
 
 
 def test_texts_of_cases_are_kept_only_on_request() -> None:
-    assert parse({}).storage.texts == HistorySink().texts == "explanations"
+    assert parse({}).storage.texts == HistorySink(path=Path("h.db")).texts == "explanations"
 
 
 def test_the_key_of_pseudonyms_is_made_once_and_private(tmp_path: Path) -> None:
