@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from monitor.alerts import rate_names
+from monitor.alerts import rate_names, regression
 from monitor.alerts.policy import policies_for
 from monitor.model.external import ScoreSource
 from monitor.model.outcome import skipped_in_words
@@ -153,9 +153,7 @@ def _state(
     if not ever:
         return "no_scores", _why_no_scores(pair, counters)
     own = [one for one in alerts if not one.defect_rule] or alerts
-    about = [one for one in own if one.name in rate_names.NAMES] or [
-        one for one in own if one.status == "not_enough_data" or one.threshold is not None
-    ]
+    about = [one for one in own if one.name in rate_names.NAMES] or [one for one in own if one.name == regression.NAME]
     if not about and alerted:
         return "not_enough_data", "Its alerts have not been checked yet."
     if not about:

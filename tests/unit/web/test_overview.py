@@ -6,6 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from monitor.alerts.policy import AlertPolicy, Severity
+from monitor.alerts.self_alert import self_alerts
+from monitor.alerts.state import AlertStatus, AlertTracker, ConditionResult, Subject
 from monitor.model.service_version import VersionChange
 from monitor.pipeline.ledger import Ledger, TraceOutcome
 from monitor.web import overview
@@ -70,6 +73,20 @@ async def test_a_rate_without_an_alert_is_not_called_ok(tmp_path):
     site.judge("shop", "refusal_pattern", good=500, bad=1)
     (app,) = (await seen(site)).apps
     assert [(one.state, one.why) for one in app.rates] == [("no_alert", "No alert is configured for this rate.")]
+
+
+@pytest.mark.parametrize(("policy", "state"), [({}, "no_alert"), ({"regression": True}, "not_enough_data")])
+async def test_alerts_on_the_monitor_itself_do_not_make_a_rate_ok(tmp_path, policy, state):
+    policies = [AlertPolicy(evaluator="refusal_pattern", **policy)] if policy else []
+    site = Site(tmp_path, evaluators=("refusal_pattern",), policies=policies)
+    site.judge("shop", "refusal_pattern", good=500, bad=1)
+    site.look()
+    (unscored,) = (one for one in self_alerts() if one.name == "RagUnscoredHigh")
+    finding = ConditionResult(AlertStatus.OK, "1 % of the evaluations have no score.", threshold=0.2)
+    subject = Subject(unscored.name, Severity.WARNING, "shop", "refusal_pattern")
+    site.states.append(AlertTracker("").advance(subject, finding, summary=unscored.summary, hold=0.0, now=NOW))
+    (app,) = (await overview.overview(site.context, window="24h", app="", started_at=NOW - 100)).apps
+    assert [one.state for one in app.rates] == [state]
 
 
 async def test_before_its_alerts_are_checked_a_new_app_is_neither_ok_nor_without_an_alert(site):
