@@ -19,6 +19,7 @@ from monitor.stages import Accepted, Runtime
 from monitor.statistics import consistent_sampling
 from monitor.storage.spool import Spool, SpoolRecord
 from monitor.storage.spool.memory import RecentIds
+from monitor.telemetry.metrics import UNKNOWN_APP
 
 _OUTCOMES = ("kept", "sampled_out", "duplicate", "invalid")
 _OVERHEAD: Final = 1024
@@ -109,7 +110,8 @@ class RowIngest:
             size = len(row.content) + _OVERHEAD
             self.in_hand_bytes += size
             share = Ack(partial(self._let_go, ack.share(), size), part_of=ack)
-            self._in_flight.add(WholeRow(row.app, source, (share,), received_at, probability, row))
+            named = row if row.app else row._replace(app=UNKNOWN_APP)
+            self._in_flight.add(WholeRow(named.app, source, (share,), received_at, probability, named))
         ack.settle()  # the delivery's own share; each row holds another
 
     def _pass(self, batch: RowBatch, dropped: Sequence[Row]) -> None:

@@ -32,6 +32,7 @@ from monitor.stages import Accepted, Runtime
 from monitor.statistics import consistent_sampling
 from monitor.storage.spool import Spool, SpoolRecord
 from monitor.storage.spool.memory import RecentIds
+from monitor.telemetry.metrics import UNKNOWN_APP
 from monitor.telemetry.tracing import NOTHING, Work
 from monitor.transport.otlp import decode, wire
 
@@ -152,7 +153,7 @@ class SpanIngest:
             added = self._assembly.add(
                 trace_id,
                 entry.parts,
-                app=entry.app,
+                app=entry.app or UNKNOWN_APP,
                 source=source,
                 probability=entry.probability,
                 ack=ack,

@@ -57,6 +57,17 @@ async def test_a_row_is_in_the_spool_until_it_has_ended(tmp_path):
         assert await emptied.intake.recover() == 0
 
 
+async def test_a_row_of_no_app_is_of_the_unknown_one_also_after_a_crash(tmp_path):
+    async with ingest(tmp_path) as at:
+        await at.intake.accept(batch("a", app=""))
+        assert [(one.app, one.row.app) for one in at.rows] == [("unknown", "unknown")]
+    async with ingest(tmp_path) as again:
+        assert await again.intake.recover() == 1
+        await again.intake.accept(batch("a", app=""))
+        assert [(one.app, one.row.app) for one in again.rows] == [("unknown", "unknown")]
+        end(again)
+
+
 async def test_what_a_crash_left_keeps_its_probability_its_app_and_its_time(tmp_path):
     clock = ManualClock()
     async with ingest(tmp_path, rate=0.5, clock=clock) as at:

@@ -29,6 +29,13 @@ async def test_what_is_kept_is_pending_and_reaches_assembly_with_its_probability
         assert (closed.app, closed.source, closed.probability, len(closed.parts)) == ("shop", "otlp_http", 0.5, 2)
 
 
+async def test_a_trace_of_a_service_without_a_name_is_of_the_unknown_app(tmp_path):
+    async with ingest(tmp_path) as at:
+        await at.intake.accept(spans(trace_id(1), service=""))
+        (closed,) = at.closed()
+        assert closed.app == "unknown"
+
+
 async def test_every_outcome_of_spans_and_records_begins_at_0_so_that_the_first_is_an_increase(tmp_path):
     async with ingest(tmp_path) as at:
         both = {"kept", "sampled_out", "duplicate", "late", "invalid", "own_telemetry", "too_large"}
