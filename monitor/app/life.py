@@ -80,7 +80,7 @@ async def live(
     config = memory_limits.within(config, plan)
     async with AsyncExitStack() as stack:
         parts = await open_parts(config, process, plan, stack)
-        seen = await _restored(parts)
+        seen = await _restored(config, parts)
         topics = _topic_keeper(config, parts)
         made = build_scoring(config, parts, topics)
         assembly = Assembly(config.assembly)
@@ -129,16 +129,18 @@ async def live(
         runtime.events.info(Event.STOPPED, "stopped")
 
 
-async def _restored(parts: Parts) -> set[str]:
-    """Fill windows, baselines and generations from the history; the apps that it knows."""
+async def _restored(config: Config, parts: Parts) -> set[str]:
+    """Fill windows, baselines and generations from the history; the apps that it knows, as labels."""
     running, now = parts.running, parts.running.runtime.clock.now()
-    seen = await warm_start.fill(running.windows, running.history, now, parts.versions, ruled=running.ruled)
-    await warm_start.recount(parts.checks.on_history, running.history, now, parts.unknown)
+    history, label = running.history, running.runtime.metrics.app
+    named = [policy.app for policy in config.alerts if policy.app is not None]
+    apps = await warm_start.label_apps(label, history, running.windows, now, first=named)
+    seen = await warm_start.fill(running.windows, history, now, parts.versions, apps, ruled=running.ruled)
+    await warm_start.recount(parts.checks.on_history, history, now, parts.unknown, apps)
     with contextlib.suppress(MonitorError):
-        known = await running.history.generations()
-        label = running.runtime.metrics.app
-        running.generations.restore(one._replace(app=label(one.app)) for one in known)
-    return set(seen)
+        known = await history.generations(apps)
+        running.generations.restore(one._replace(app=apps[one.app]) for one in known)
+    return seen
 
 
 async def _replayed_results(

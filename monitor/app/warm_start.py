@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.self_alerts import evaluations_missing as missing
@@ -13,10 +13,25 @@ from monitor.sinks.history import HistorySink
 from monitor.stages import PastResult, Runtime, Sink, type_name
 from monitor.statistics.windows import Windows
 from monitor.telemetry.events import Event
-from monitor.telemetry.metrics import UNKNOWN_APP
+from monitor.telemetry.metrics import OVERFLOW, Capped
 
 _HOUR = 3600.0
 _OF_OTHERS = tuple(via.value for via in ScoreSource if via is not ScoreSource.OWN)  # the versions of external scores
+
+
+async def label_apps(
+    label: Capped, history: HistorySink, windows: Windows, now: float, *, first: Iterable[str] = ()
+) -> dict[str, str]:
+    """Give labels to the apps of the history, the busiest of the last days before others, after those of `first`.
+
+    Anybody who sends traces can name thousands of apps. Returns the labels by name; all other apps are `OVERFLOW`.
+    """
+    for name in first:
+        label(name)
+    with contextlib.suppress(MonitorError):
+        busiest = await history.busiest_apps(now - windows.remembered, now - windows.longest, label.limit)
+        return {name: label(name) for name in busiest}
+    return {}
 
 
 async def fill(
@@ -24,47 +39,53 @@ async def fill(
     history: HistorySink,
     now: float,
     current: Mapping[str, str],
+    apps: Mapping[str, str],
     *,
     ruled: RuleWindows | None = None,
 ) -> set[str]:
     """Fill the windows with what was judged before a restart, also those by the defect rules of alerts.
 
     Without a history that can be read they begin empty. `current` is the version of each evaluator: what another
-    version has judged is nothing to compare with. Returns all apps that were judged, by any version.
+    version has judged is nothing to compare with. `apps` are the labels that `label_apps` gave. Returns those that were
+    judged, by any version.
     """
-    apps = set()
+    found = set()
     since, minutes = now - windows.remembered, now - windows.longest
     with contextlib.suppress(MonitorError):
-        hours = await history.hourly_sums(since, minutes) if since < minutes else []
-        for row in [*hours, *await history.sums_since(minutes // 3600 * 3600)]:
-            app = row.app or UNKNOWN_APP
-            apps.add(app)
+        hours = await history.hourly_sums(since, minutes, apps=apps) if since < minutes else []
+        for row in [*hours, *await history.sums_since(minutes // 3600 * 3600, apps=apps)]:
+            app = apps.get(row.app, OVERFLOW)
+            found.add(app)
             if row.version not in (current.get(row.evaluator), *_OF_OTHERS):
                 continue
             windows.add_sums(app, row.evaluator, float(row.at), row.sums)
     with contextlib.suppress(MonitorError):
         for evaluator, rule, by_rule in ruled or ():
             known = (current.get(evaluator), *_OF_OTHERS)
-            for row in await history.rule_sums(now - by_rule.remembered, now - by_rule.longest):
+            for row in await history.rule_sums(now - by_rule.remembered, now - by_rule.longest, apps=apps):
                 if (row.evaluator, row.rule) == (evaluator, rule) and row.version in known:
-                    by_rule.add_sums(row.app or UNKNOWN_APP, evaluator, float(row.at), row.sums)
-    return apps
+                    by_rule.add_sums(apps.get(row.app, OVERFLOW), evaluator, float(row.at), row.sums)
+    return found
 
 
 async def recount(
-    on_history: Callable[[str, str, float, int], None], history: HistorySink, now: float, configured: Collection[str]
+    on_history: Callable[[str, str, float, int], None],
+    history: HistorySink,
+    now: float,
+    configured: Collection[str],
+    apps: Mapping[str, str],
 ) -> None:
     """Pass on how many answers were scored in the last three days, by any version, to know what is usual.
 
-    `on_history` gets the app, the evaluator, the wall-clock second and the number. `configured` are the names of the
-    evaluators: of others nothing is expected any more.
+    `on_history` gets the label of the app, the evaluator, the wall-clock second and the number. `configured` are the
+    names of the evaluators: of others nothing is expected any more. `apps` are the labels that `label_apps` gave.
     """
     with contextlib.suppress(MonitorError):
-        hours = [(row, row.at + _HOUR / 2) for row in await history.hourly_sums(now - missing.USUAL, now)]
-        minutes = [(row, float(row.at)) for row in await history.sums_since(now // _HOUR * _HOUR)]
+        hours = [(row, row.at + _HOUR / 2) for row in await history.hourly_sums(now - missing.USUAL, now, apps=apps)]
+        minutes = [(row, float(row.at)) for row in await history.sums_since(now // _HOUR * _HOUR, apps=apps)]
         for row, at in [*hours, *minutes]:
             if row.evaluator in configured:
-                on_history(row.app or UNKNOWN_APP, row.evaluator, at, row.judged)
+                on_history(apps.get(row.app, OVERFLOW), row.evaluator, at, row.judged)
 
 
 async def replay_results(memory: Sink, on_result: Callable[[PastResult], None], runtime: Runtime) -> None:

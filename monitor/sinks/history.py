@@ -143,20 +143,26 @@ class HistorySink(Sink, HistoryOptions):
         """Return all results of one trace (id in hex), oldest first."""
         return await self._read(self._reader.by_trace, trace_id)
 
-    async def sums_since(self, since: float) -> list[MinuteSums]:
+    async def busiest_apps(self, since: float, recent: float, at_most: int) -> list[str]:
+        """Return the apps with the most scored results since the second `recent`; of equals, since `since`."""
+        return await self._read(self._reader.busiest_apps, since, recent, at_most)
+
+    async def sums_since(self, since: float, *, apps: Collection[str] | None = None) -> list[MinuteSums]:
         """Return sums of scored results per minute, oldest first, from the minute that contains `since` (wall clock).
 
-        Versions of an evaluator are never in one sum.
+        Versions of an evaluator are never in one sum. With `apps`, here and below, all other apps are one, `OVERFLOW`.
         """
-        return await self._read(self._reader.sums_since, since)
+        return await self._read(partial(self._reader.sums_since, since, apps=apps))
 
-    async def hourly_sums(self, since: float, until: float) -> list[MinuteSums]:
+    async def hourly_sums(self, since: float, until: float, *, apps: Collection[str] | None = None) -> list[MinuteSums]:
         """Return the sums per hour, from the hour that contains `since` to before the one that contains `until`."""
-        return await self._read(self._reader.hourly_sums, since, until)
+        return await self._read(partial(self._reader.hourly_sums, since, until, apps=apps))
 
-    async def rule_sums(self, since: float, minutes_since: float) -> list[MinuteSums]:
+    async def rule_sums(
+        self, since: float, minutes_since: float, *, apps: Collection[str] | None = None
+    ) -> list[MinuteSums]:
         """Return the sums by the defect rules that alerts bring themselves: by the hour, later ones by the minute."""
-        return await self._read(self._reader.rule_sums, since, minutes_since)
+        return await self._read(partial(self._reader.rule_sums, since, minutes_since, apps=apps))
 
     async def scored_ids(self, ids: Collection[str]) -> set[str]:
         """Return the ids among `ids` that exist and are not `unscored`; none if there is no history yet."""
@@ -166,9 +172,9 @@ class HistorySink(Sink, HistoryOptions):
         """Return the ids of the results that were written last, oldest first; none if there is no history yet."""
         return await self._read(self._reader.newest_ids, at_most) if self.path.exists() else []
 
-    async def generations(self) -> list[SeenVersion]:
-        """Return the service versions that have results."""
-        return await self._read(self._reader.generations)
+    async def generations(self, apps: Collection[str] | None = None) -> list[SeenVersion]:
+        """Return the service versions that have results; only those of `apps`, if given."""
+        return await self._read(self._reader.generations, apps)
 
     async def _read(self, query: Callable[..., T], *given: Any) -> T:
         """Run a query in a thread. Where it meets damage the file is repaired, and the query runs once more."""

@@ -16,6 +16,8 @@ from monitor import __version__
 from monitor.telemetry.series import Series
 
 OVERFLOW = "__other__"
+"""The label value of all that have none of their own."""
+
 UNKNOWN_APP = "unknown"
 
 
@@ -31,7 +33,7 @@ class Capped:
     """
 
     def __init__(self, limit: int = 200, missing: str = "") -> None:
-        self._limit = limit
+        self.limit = limit
         self._missing = missing
         self._seen: dict[str, str] = {}
 
@@ -43,7 +45,7 @@ class Capped:
             return known
         safe = printable(value)
         if safe not in self._seen:
-            if len(self._seen) >= self._limit:
+            if safe == OVERFLOW or len(self._seen) >= self.limit:
                 return OVERFLOW
             self._seen[safe] = safe
         return safe

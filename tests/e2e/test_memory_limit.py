@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
+from urllib.parse import quote
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -53,6 +55,32 @@ def test_resources_of_open_traces_are_counted_and_bounded(tmp_path: Path) -> Non
         assert monitor.total("ragmonitor_open_traces_bytes") <= 16 * MIB
         wait_until(lambda: monitor.total("ragmonitor_traces_closed_total", reason="evicted") >= 100, 30, "evictions")
         assert_balanced(monitor.samples())
+
+
+def test_service_names_have_as_many_series_after_a_restart_as_before_and_the_busiest_keep_theirs(
+    tmp_path: Path,
+) -> None:
+    odd, shown = "docs\n# HELP x", "docs\N{REPLACEMENT CHARACTER}# HELP x"
+    names = [*(f"svc-{number}" for number in range(3000)), *["shop", odd, ""] * 20]
+    rows = [{"id": str(number), "question": "Why?", "answer": "So.", "app": name} for number, name in enumerate(names)]
+    config = {
+        "evaluators": [{"type": "refusal_pattern"}],
+        "alerts": [{"evaluator": "refusal_pattern", "warning": "5%"}],
+    }
+    with MonitorProcess(tmp_path, config) as monitor:
+        for start in range(0, len(rows), 500):
+            assert monitor.post(json.dumps(rows[start : start + 500]).encode(), "/v1/cases", "application/json") == 200
+        monitor.wait_for_total(len(rows), "ragmonitor_evaluations_total")
+        assert monitor.terminate(60) == 0
+        monitor.start()
+        name = "ragmonitor_alert_threshold_ratio"
+        wait_until(lambda: bool(monitor.samples().get(name)), 30, "the first look at the alerts")
+        thresholds = [labels["app"] for labels, _ in monitor.samples()[name]]
+        assert len(thresholds) == len(set(thresholds)) == 201
+        assert {"shop", shown, "unknown", "__other__"} < set(thresholds)
+        for app, number in {"shop": 20, shown: 20, "unknown": 20, "__other__": 3000 - 197}.items():
+            found = json.loads(monitor.get(f"/api/v1/overview?window=1h&app={quote(app)}"))
+            assert [one["rates"][0]["evaluated"] for one in found["apps"]] == [number]
 
 
 def test_millions_of_attributes_of_a_resource_are_refused_before_they_are_decoded(tmp_path: Path) -> None:

@@ -14,18 +14,20 @@ from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy, Family
 from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.state import AlertState, AlertStatus
-from monitor.app.warm_start import fill
+from monitor.app.warm_start import fill, label_apps
 from monitor.clock import ManualClock
 from monitor.model.outcome import DefectRule
 from monitor.sinks.history import HistorySink
 from monitor.statistics.change import DAY, HOUR
 from monitor.statistics.windows import Windows
+from monitor.telemetry.metrics import OVERFLOW, Capped
 from tests.support.results import judged
 from tests.support.runtime import runtime
 
 pytestmark = pytest.mark.anyio
 MIDNIGHT = 19_675 * DAY
 HOURS = 12 * 24 + 5
+SHOP = {"shop": "shop"}
 
 
 async def test_the_week_before_is_known_again_after_a_restart(tmp_path: Path) -> None:
@@ -41,7 +43,7 @@ async def test_the_week_before_is_known_again_after_a_restart(tmp_path: Path) ->
             one = judged(number, evaluator="grounded", defect=defect)
             await deliver([replace(one, evaluated_at=at, case=replace(one.case, app="shop"), weight=2.0)])
         after = Windows(clock, baselines=True)
-        assert await fill(after, history, clock.now(), {"grounded": "v1"}) == {"shop"}
+        assert await fill(after, history, clock.now(), {"grounded": "v1"}, SHOP) == {"shop"}
     changes, days = before.changes("shop", "grounded", clock.now())
     assert set(changes) == {HOUR, 6 * HOUR, DAY, 3 * DAY}
     assert days == 7
@@ -54,7 +56,7 @@ async def test_windows_without_baselines_read_no_more_than_they_need(tmp_path: P
     async with history.open(runtime(clock)) as deliver:
         await deliver([replace(judged(1), evaluated_at=clock.now() - 2 * DAY)])
         windows = Windows(clock)
-        assert await fill(windows, history, clock.now(), {"groundedness": "v1"}) == set()
+        assert await fill(windows, history, clock.now(), {"groundedness": "v1"}, SHOP) == set()
     assert windows.keys() == ()
 
 
@@ -78,7 +80,7 @@ class Days:
     async def state_after_a_restart(self, version: str) -> AlertState:
         """The alert as a new process sees it that has the evaluator in `version`."""
         windows, current = Windows(self.clock, baselines=True), {"grounded": version}
-        assert await fill(windows, self.history, self.clock.now(), current) == {"shop"}
+        assert await fill(windows, self.history, self.clock.now(), current, SHOP) == {"shop"}
         policy = AlertPolicy.model_validate({"evaluator": "grounded", "app": "shop", "regression": True})
         (state,) = AlertEngine([policy], windows, versions=current).evaluate(self.clock.now())
         return state
@@ -135,7 +137,7 @@ async def test_sums_by_the_rule_of_an_alert_are_known_again_after_a_restart(tmp_
             before.add(one, "shop", clock.now())
             await deliver([replace(one, case=replace(one.case, app="shop"))])
         after = RuleWindows(policies, clock)
-        await fill(Windows(clock), history, clock.now(), {"violence": "v1"}, ruled=after)
+        await fill(Windows(clock), history, clock.now(), {"violence": "v1"}, SHOP, ruled=after)
     known, restored = before.of("violence", "high"), after.of("violence", "high")
     assert known is not None
     assert restored is not None
@@ -144,3 +146,23 @@ async def test_sums_by_the_rule_of_an_alert_are_known_again_after_a_restart(tmp_
             "shop", "violence", window, clock.now()
         )
     assert restored.changes("shop", "violence", clock.now()) == known.changes("shop", "violence", clock.now())
+
+
+async def test_apps_have_the_labels_again_that_they_had_before_and_no_more_than_there_may_be(tmp_path: Path) -> None:
+    clock, odd = ManualClock(MIDNIGHT), "docs\n# HELP x"
+    history = HistorySink(path=tmp_path / "history.db")
+    names = [*(f"svc-{number}" for number in range(20)), "", odd, odd, "shop", "shop", "shop"]
+    async with history.open(runtime(clock)) as deliver:
+        for number, name in enumerate(names):
+            one = judged(number, evaluator="grounded", app=name)
+            await deliver([replace(one, evaluated_at=clock.now() - 60)])
+        label, windows = Capped(5, missing="unknown"), Windows(clock, baselines=True)
+        apps = await label_apps(label, history, windows, clock.now(), first=["bakery"])
+        seen = await fill(windows, history, clock.now(), {"grounded": "v1"}, apps)
+    shown = "docs\N{REPLACEMENT CHARACTER}# HELP x"
+    assert (apps["shop"], apps[odd], apps[""]) == ("shop", shown, "unknown")
+    assert label("bakery") == "bakery"
+    assert label("svc-19") == OVERFLOW
+    assert seen == {"shop", shown, "unknown", "svc-0", OVERFLOW}
+    found = {app: windows.sums(app, evaluator, HOUR, clock.now()).judged for app, evaluator in windows.keys()}  # noqa: SIM118 - not a mapping
+    assert found == {"shop": 3, shown: 2, "unknown": 1, "svc-0": 1, OVERFLOW: 19}

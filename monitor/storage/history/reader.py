@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from monitor.storage.history.features import load_features
 from monitor.storage.history.rows import load
 from monitor.storage.history.tables import FORMAT, MINUTE, NEWEST_PAST_RESULTS, PAST_RESULTS_AT_MOST
 from monitor.storage.sqlite import ReadOnly, marks
+from monitor.telemetry.metrics import OVERFLOW
 
 _AT_ONCE = 500
 _FAULTS = (ValueError, TypeError, KeyError, AttributeError)
@@ -76,6 +77,12 @@ _UNJUDGED = (
     "NOT EXISTS (SELECT 1 FROM results AS judged WHERE judged.trace_id = results.trace_id AND judged.evaluator = ?"
     " AND judged.outcome = 'score')"
 )
+
+_UNDAMAGED = " AND ".join(
+    f"typeof({column}) IN ('integer', 'real')"
+    for column in ("judged", "weight", "weight_squares", "top", "defect_products", "every_products", "both_products")
+)
+"""Holds for sums whose bytes are numbers: SQLite would add up others as zeros."""
 
 _BY_TRACE = (
     "SELECT CASE WHEN length(body) <= 20000 OR NOT json_valid(CAST(body AS TEXT)) OR id = ("
@@ -206,26 +213,40 @@ class HistoryReader:
         )
         return [name for (name,) in self._file.query(sql, [trace_id, f"{trace_id}/", f"{trace_id}0"])]  # 0 is after /
 
-    def sums_since(self, since: float) -> list[MinuteSums]:
-        """Sums of scored results by the minute, oldest first, from the minute that contains `since`."""
-        minute = since // MINUTE * MINUTE
-        found = self._file.query(
-            "SELECT at, app, evaluator, version, defect, judged, weight, weight_squares,"
-            " top, defect_products, every_products, both_products"
-            " FROM session_sums WHERE at >= ? ORDER BY 1, 2, 3, 4, 5",
-            [minute],
+    def busiest_apps(self, since: float, recent: float, at_most: int) -> list[str]:
+        """Return the apps with the most scored results since the second `recent`; of equals, since `since`."""
+        sql = (
+            "SELECT app FROM session_sums WHERE at >= ? GROUP BY app"
+            " ORDER BY SUM(CASE WHEN at >= ? THEN judged ELSE 0 END) DESC, SUM(judged) DESC, app LIMIT ?"
         )
-        return _sums(found)
+        return [app for (app,) in self._file.query(sql, [since, recent, at_most]) if isinstance(app, str)]
 
-    def hourly_sums(self, since: float, until: float) -> list[MinuteSums]:
+    def sums_since(self, since: float, *, apps: Collection[str] | None = None) -> list[MinuteSums]:
+        """Sums of scored results by the minute, oldest first, from the minute that contains `since`.
+
+        With `apps`, here and below, all other apps are one, `OVERFLOW`: anybody who sends traces can name thousands.
+        """
+        return self._summed("at", "at >= ?", [since // MINUTE * MINUTE], apps)
+
+    def hourly_sums(self, since: float, until: float, *, apps: Collection[str] | None = None) -> list[MinuteSums]:
         """Return the sums by the hour, from the hour of `since` up to but without the one of `until`."""
-        found = self._file.query(
-            "SELECT at / 3600 * 3600, app, evaluator, version, defect, SUM(judged), SUM(weight), SUM(weight_squares),"
-            " MAX(top), SUM(defect_products), SUM(every_products), SUM(both_products)"
-            " FROM session_sums WHERE at >= ? AND at < ? GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5",
-            [since // 3600 * 3600, until // 3600 * 3600],
+        hours = [since // 3600 * 3600, until // 3600 * 3600]
+        return self._summed("at / 3600 * 3600", "at >= ? AND at < ?", hours, apps)
+
+    def _summed(
+        self, at: str, where: str, values: Sequence[float], apps: Collection[str] | None, table: str = "session_sums"
+    ) -> list[MinuteSums]:
+        """Return the sums by `at`, an SQL expression, in its order; those of `rule_sums` by rule, too."""
+        app, named = "app", list[object]()
+        if apps is not None:
+            app, named = f"CASE WHEN app IN ({marks(apps)}) THEN app ELSE ? END", [*apps, OVERFLOW]
+        rule, each = (", rule", "1, 2, 3, 4, 13, 5") if table == "rule_sums" else ("", "1, 2, 3, 4, 5")
+        sql = (
+            f"SELECT {at}, {app}, evaluator, version, defect, SUM(judged), SUM(weight), SUM(weight_squares),"  # noqa: S608 - constants and question marks
+            f" MAX(top), SUM(defect_products), SUM(every_products), SUM(both_products){rule}"
+            f" FROM {table} WHERE {where} AND {_UNDAMAGED} GROUP BY {each} ORDER BY {each}"
         )
-        return _sums(found)
+        return _sums(self._file.query(sql, [*named, *values]))
 
     def rate_sums(
         self, app: str, evaluator: str, since: float, until: float, *, version: str = "", rule: str = ""
@@ -252,26 +273,20 @@ class HistoryReader:
             return load_features(found[0][0]).user if found else ""
         return ""
 
-    def rule_sums(self, since: float, minutes_since: float) -> list[MinuteSums]:
+    def rule_sums(self, since: float, minutes_since: float, *, apps: Collection[str] | None = None) -> list[MinuteSums]:
         """Sums by the rules that alerts bring themselves, oldest first: by the hour, and by the minute at the end.
 
         From the hour that contains `since`; by the minute from the hour that contains `minutes_since`.
         """
         began, turn = since // 3600 * 3600, minutes_since // 3600 * 3600
-        found = self._file.query(
-            "SELECT at / 3600 * 3600, app, evaluator, version, defect, SUM(judged), SUM(weight), SUM(weight_squares),"
-            " MAX(top), SUM(defect_products), SUM(every_products), SUM(both_products), rule"
-            " FROM rule_sums WHERE at >= ? AND at < ? GROUP BY 1, 2, 3, 4, 5, 13 UNION ALL"
-            " SELECT at, app, evaluator, version, defect, judged, weight, weight_squares,"
-            " top, defect_products, every_products, both_products, rule"
-            " FROM rule_sums WHERE at >= ? AND at >= ? ORDER BY 1, 2, 3, 4, 13, 5",
-            [began, turn] * 2,
-        )
-        return _sums(found)
+        hours = self._summed("at / 3600 * 3600", "at >= ? AND at < ?", [began, turn], apps, "rule_sums")
+        return hours + self._summed("at", "at >= ?", [max(began, turn)], apps, "rule_sums")
 
-    def generations(self) -> list[SeenVersion]:
-        """Return the versions of services that have results, by the time of their first one."""
-        found = self._file.query("SELECT app, evaluator, parts, began, seen FROM generations ORDER BY began", [])
+    def generations(self, apps: Collection[str] | None = None) -> list[SeenVersion]:
+        """Return the versions of services, or of `apps` alone, that have results, by the time of their first one."""
+        only = "" if apps is None else f" WHERE app IN ({marks(apps)})"
+        sql = f"SELECT app, evaluator, parts, began, seen FROM generations{only} ORDER BY began"  # noqa: S608 - as above
+        found = self._file.query(sql, list(apps or ()))
         versions = []
         for app, evaluator, parts, began, seen in found:
             with suppress(*_FAULTS):  # damaged bytes that SQLite does not notice

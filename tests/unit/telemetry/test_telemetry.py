@@ -19,6 +19,7 @@ from monitor.telemetry.metrics import OVERFLOW, Capped, Metrics
 
 def test_a_label_from_outside_never_takes_more_than_its_cap():
     capped = Capped(3)
+    assert capped(OVERFLOW) == OVERFLOW  # which takes the place of no other
     assert [capped(name) for name in "abcd"] == ["a", "b", "c", OVERFLOW]
     assert capped("b") == "b"
 

@@ -13,6 +13,7 @@ from monitor.model.service_version import ServiceVersion
 from monitor.statistics.rates import Sums
 from monitor.storage.history import reader as reader_module
 from monitor.storage.history.reader import HistoryReader, MinuteSums, Search
+from monitor.telemetry.metrics import OVERFLOW
 from tests.support.histories import BEGAN, CHOSEN, FAILED, HOUR, KEY, MINUTE, REFUSED, asked, change, keep, numbers
 from tests.support.results import judged
 
@@ -256,6 +257,35 @@ def test_hourly_sums_are_of_whole_hours_without_the_last(path: Path, reader: His
     assert [one.at - HOUR for one in reader.hourly_sums(HOUR, HOUR + 7199.0)] == [0, 0]
     assert [one.at - HOUR for one in reader.hourly_sums(HOUR + 3600.0, HOUR + 7200.0)] == [3600]
     assert (found[1].top, found[1].weight_squares, found[1].every_products) == (10.0, 300.0, 300.0)
+
+
+def test_apps_beyond_those_that_are_named_are_one(path: Path, reader: HistoryReader) -> None:
+    minutes(path)
+    keep(path, *[judged(20 + number, app=f"svc-{number}", alert_defects={"strict": True}) for number in range(5)])
+    assert len({one.app for one in reader.sums_since(0.0)}) == 7
+    for found in (
+        reader.sums_since(0.0, apps=["shop"]),
+        reader.hourly_sums(HOUR, HOUR + 7200.0, apps=["shop"]),
+        reader.rule_sums(HOUR, HOUR + 7200.0, apps=["shop"]),
+        reader.rule_sums(HOUR, HOUR, apps=["shop"]),
+    ):
+        judged_by_app = {name: sum(one.judged for one in found if one.app == name) for name in ("shop", OVERFLOW)}
+        assert judged_by_app == {"shop": 4, OVERFLOW: 6}
+        assert {one.app for one in found} == {"shop", OVERFLOW}
+    assert {one.app for one in reader.sums_since(0.0, apps=[])} == {OVERFLOW}
+    assert {one.app for one in reader.generations(["docs"])} == {"docs"}
+    assert reader.generations([]) == []
+
+
+def test_the_busiest_apps_are_those_with_the_most_scores_of_late_and_then_of_all(
+    path: Path, reader: HistoryReader
+) -> None:
+    old = [judged(number, app=app) for number, app in enumerate(["was-busy"] * 9 + ["fair"] * 2 + ["rare"])]
+    new = [judged(3600 + number, app=app) for number, app in enumerate(["shop"] * 3 + ["fair"] * 2 + ["docs"])]
+    keep(path, *old, *new)
+    assert reader.busiest_apps(0.0, BEGAN + 1800, 9) == ["shop", "fair", "docs", "was-busy", "rare"]
+    assert reader.busiest_apps(0.0, 0.0, 2) == ["was-busy", "fair"]
+    assert reader.busiest_apps(BEGAN + 1800, 0.0, 9) == ["shop", "fair", "docs"]
 
 
 def test_sums_of_a_rate_are_of_one_app_evaluator_version_and_rule(path: Path, reader: HistoryReader) -> None:
