@@ -80,6 +80,11 @@ def precise_percent(share: float) -> str:
     return f"{share * 100:.3g} %"
 
 
+def human_number(value: float) -> str:
+    """Write a number of 0 or more, rounded for people, large ones without an exponent: `0.25`, `12.5`, `20,000`."""
+    return f"{value:,.0f}" if value >= 999.5 else f"{value:.3g}"  # noqa: PLR2004 - 999.5 rounds to 1,000
+
+
 def human_duration(seconds: float) -> str:
     """Write a duration, rounded for people: `4 ms`, `0.4 s`, `45 s`, `3 min`, `6 h`, `7 d`."""
     if seconds < 0.1:  # noqa: PLR2004 - as it says

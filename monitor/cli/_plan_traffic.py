@@ -11,7 +11,7 @@ from monitor.cli.console.progress import Bars
 from monitor.config import Config
 from monitor.operations.capacity import MEASURED, SCRAPE_EVERY, Assumptions, Capacity, for_traffic
 from monitor.operations.plan import Delay
-from monitor.quantities import dollars, format_size, human_duration, percent
+from monitor.quantities import dollars, format_size, human_duration, human_number, percent
 
 _UNITS: Final = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
@@ -35,7 +35,7 @@ def lines(plans: Sequence[Capacity], assumed: Assumptions) -> Iterator[str]:
     yield from align([[name, *cells] for name, *cells in _rows(plans, assumed)])
     notes = {note: None for one in plans for note in one.notes}
     for note in notes:
-        sizes = [f"{one.requests_per_second:,g}" for one in plans if note in one.notes]
+        sizes = [human_number(one.requests_per_second) for one in plans if note in one.notes]
         yield ""
         yield f"{note} (at {', '.join(sizes)})" if len(plans) > 1 else note
     yield ""
@@ -45,9 +45,9 @@ def lines(plans: Sequence[Capacity], assumed: Assumptions) -> Iterator[str]:
 
 
 def _rows(plans: Sequence[Capacity], assumed: Assumptions) -> Iterator[list[str]]:
-    yield ["requests a second", *(f"{one.requests_per_second:,g}" for one in plans)]
+    yield ["requests a second", *(human_number(one.requests_per_second) for one in plans)]
     yield ["head sampling", *(f"{one.head * 100:.3g} %" for one in plans)]
-    yield ["kept requests a second", *(f"{one.kept_per_second:,.3g}" for one in plans)]
+    yield ["kept requests a second", *(human_number(one.kept_per_second) for one in plans)]
     for at, load in enumerate(plans[0].judged):
         yield [f"judged by {load.evaluator}, of those kept", *(percent(one.judged[at].share) for one in plans)]
         yield [f"judged by {load.evaluator}, a day", *(f"{one.judged[at].per_day:,.0f}" for one in plans)]

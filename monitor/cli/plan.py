@@ -17,7 +17,7 @@ from monitor.cli.console.progress import Bars
 from monitor.operations import plan as operation
 from monitor.operations.capacity import Assumptions
 from monitor.operations.plan import DAYS, REPEATED, EvaluationPrice, Plan, SeverePlan
-from monitor.quantities import dollars, parse_rate, percent
+from monitor.quantities import dollars, human_number, parse_rate, percent
 from monitor.statistics.power import Noticed
 
 
@@ -156,7 +156,7 @@ def lines(found: Plan) -> Iterator[str]:
     ]
     rows = [
         (
-            f"{one.scored_per_hour:,g}",
+            human_number(one.scored_per_hour),
             dollars(one.dollars_per_day or 0),
             f"{percent(one.day_lower)} to {percent(one.day_upper)}",
             "never: not above it" if one.high is None else _delay(one.high, f"longer than {DAYS} d"),
@@ -192,7 +192,8 @@ def _severe_lines(one: SeverePlan) -> Iterator[str]:
     rows = [["scored", *(f"confirmed, {share}" for share in shares), *(f"false pages, {share}" for share in shares)]]
     rows.append(["per hour", *["" for _ in range(2 * len(shares))]])
     rows += [
-        [f"{of.scored_per_hour:,g}", *(f"{count:,.3g}" for count in (*of.confirmed, *of.pages))] for of in one.volumes
+        [human_number(of.scored_per_hour), *(human_number(count) for count in (*of.confirmed, *of.pages))]
+        for of in one.volumes
     ]
     yield from align(rows)
 

@@ -11,6 +11,7 @@ from monitor.quantities import (
     format_duration,
     format_size,
     human_duration,
+    human_number,
     parse_duration,
     parse_rate,
     parse_size,
@@ -106,6 +107,22 @@ def test_a_threshold_is_written_with_three_digits(share, text):
 )
 def test_a_duration_for_people_is_rounded(seconds, text):
     assert human_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.04, "0.04"),
+        (12.34, "12.3"),
+        (999.4, "999"),
+        (999.6, "1,000"),
+        (20_000.0, "20,000"),
+        (3e9, "3,000,000,000"),
+    ],
+)
+def test_a_number_for_people_has_no_exponent(value: float, text: str) -> None:
+    assert human_number(value) == text
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from monitor.pipeline.introspection.explain import (
     several,
     share,
 )
-from monitor.quantities import human_duration
+from monitor.quantities import human_duration, human_number
 
 _MANY: Final = 0.1
 """Share of evaluations without a score that is worth mentioning even if there are scores."""
@@ -136,9 +136,8 @@ def _evaluated(facts: EvaluatorFacts, counts: _OutcomeSums, evaluator: Evaluator
         found = reasons.of_skipped(reason)
         steps.append(ExplanationStep("applies", f"not to {number:,}: {found.text}", found.setting, name, reason=reason))
     if counts.applies:
-        text = (
-            f"{counts.selected:,} of the {counts.applies:,} it applies to; {counts.expected:,.4g} expected by its rate"
-        )
+        expected = human_number(counts.expected)
+        text = f"{counts.selected:,} of the {counts.applies:,} it applies to; {expected} expected by its rate"
         text += f"; {counts.repeated:,} evaluated before" if counts.repeated else ""
         steps.append(ExplanationStep("selected", text, evaluator=name))
     if facts.waiting:

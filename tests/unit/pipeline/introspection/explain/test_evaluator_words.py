@@ -59,7 +59,7 @@ def test_an_hour_of_an_evaluator_is_told_from_its_requests_to_its_scores() -> No
         ("received", "12,007 requests ended: 12,000 evaluated, 7 no_request"),
         ("in progress", "2 requests not ended yet"),
         ("applies", "not to 2,000: it needs a context, and the model answered without any retrieval"),
-        ("selected", "1,557 of the 9,562 it applies to; 956.2 expected by its rate; 5 evaluated before"),
+        ("selected", "1,557 of the 9,562 it applies to; 956 expected by its rate; 5 evaluated before"),
         ("queue", "1 case waiting for the judge or being evaluated now"),
         ("skipped", "4: it needs earlier turns of the conversation, and there are none"),
         ("no score", "30: the judge did not answer in time"),
