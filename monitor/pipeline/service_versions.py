@@ -48,6 +48,9 @@ class ServiceVersions:
         for one in sorted(known, key=lambda one: one.began):
             running = self._running.setdefault((one.app, one.evaluator), {})
             before = _last(running)
+            self._expire(one.app, one.evaluator, one.began)
+            if len(running) >= MOST:
+                continue
             running[one.service_version.fingerprint] = _Running(one.service_version, one.began, one.seen)
             self._expose(one.app, one.evaluator, one.service_version)
             if before is not None:

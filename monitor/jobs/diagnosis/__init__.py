@@ -106,7 +106,7 @@ def diagnose_history(history: Path, slices: Sequence[str], request: DiagnosisReq
     Raises `MonitorError` where the history cannot be read.
     """
     until = now if request.until is None else request.until
-    changes = _changes(HistoryReader(history).generations(), request, request.search_from(until), until)
+    changes = _changes(HistoryReader(history).generations([request.app]), request, request.search_from(until), until)
     topics = read_topics(history.with_name(files.STATE), request.app)
     return diagnose_stored(AnswerReader(history), slices, request._replace(until=until), topics=topics, changes=changes)
 

@@ -105,8 +105,7 @@ class Investigation:
 
     def _changes(self, one: Incident, onset: IncidentOnset | None, until: float) -> list[IncidentStep]:
         since = (onset.earliest if onset is not None else one.fired) - BEFORE
-        own = [each for each in self._history.generations() if each.app in _names(one.app)]
-        own = [each for each in own if each.evaluator == one.evaluator]
+        own = [each for each in self._history.generations(_names(one.app)) if each.evaluator == one.evaluator]
         found = [
             IncidentStep(late.began, late.service_version.changes_from(early.service_version))
             for early, late in itertools.pairwise(own)

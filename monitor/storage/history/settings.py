@@ -34,4 +34,4 @@ class HistoryOptions(ResultRetention):
     """How long to keep the sums per minute that restore alert windows after a restart."""
 
     max_size: Size = Field(default=1024**3, gt=0)
-    """Maximum size of the file. Above it the oldest results are deleted first."""
+    """Maximum size of the file. Above it the oldest results are deleted, and without any the oldest sums."""

@@ -75,6 +75,15 @@ PAST_RESULTS_AT_MOST: Final = 5_000
 
 NEWEST_PAST_RESULTS: Final = "SELECT body FROM past_results ORDER BY n DESC LIMIT ?"
 _PRUNE_AT_ONCE: Final = 500
+
+VERSIONS_AT_MOST: Final = 100
+"""Versions of a service that are kept for an app and an evaluator, the last seen: strangers may send one a request."""
+
+_ONE_VERSION_TOO_MANY: Final = (
+    "(app, evaluator, fingerprint) IN (SELECT app, evaluator, fingerprint FROM (SELECT app, evaluator, fingerprint,"
+    " row_number() OVER (PARTITION BY app, evaluator ORDER BY seen DESC, began DESC) AS place FROM generations)"
+    " WHERE place > ?)"
+)
 _ADD_RESULT: Final = (
     "INSERT OR IGNORE INTO results (id, at, app, evaluator, trace_id, outcome, defect, score, body)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -182,7 +191,9 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
     db.execute("DELETE FROM session_sums WHERE at < ?", (sums_before,))
     db.execute("DELETE FROM rule_sums WHERE at < ?", (sums_before,))
     db.execute("DELETE FROM judge_use WHERE at < ?", (sums_before,))
-    db.execute("DELETE FROM generations WHERE seen < ?", (sums_before,))
+    if too_full and deleted < _PRUNE_AT_ONCE and used_bytes(db) > at_most:
+        deleted = _delete_oldest_sums(db)
+    db.execute(f"DELETE FROM generations WHERE seen < ? OR {_ONE_VERSION_TOO_MANY}", (sums_before, VERSIONS_AT_MOST))  # noqa: S608 - constants
     db.execute(
         "DELETE FROM past_results WHERE at < ? OR n <= (SELECT max(n) FROM past_results) - ?",
         (before, PAST_RESULTS_AT_MOST),
@@ -198,8 +209,17 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
     )
     first = "SELECT n FROM feed ORDER BY n LIMIT ?"
     unsent = db.execute(f"DELETE FROM feed WHERE n IN ({first}) AND at < ?", (_PRUNE_AT_ONCE, before)).rowcount  # noqa: S608
-    deleted = max(deleted, unsent)
-    return deleted == _PRUNE_AT_ONCE
+    return max(deleted, unsent) >= _PRUNE_AT_ONCE
+
+
+def _delete_oldest_sums(db: sqlite3.Connection) -> int:
+    """Delete the sums of the oldest hour. Returns `_PRUNE_AT_ONCE` if there were any, for there may be more."""
+    ((oldest,),) = db.execute("SELECT min(at) FROM session_sums").fetchall()
+    if oldest is None:
+        return 0
+    for table in ("session_sums", "rule_sums"):
+        db.execute(f"DELETE FROM {table} WHERE at < ?", (oldest + 3600,))  # noqa: S608 - constants
+    return _PRUNE_AT_ONCE
 
 
 def _add_judge_use(db: sqlite3.Connection, one: EvaluationResult, app: str) -> None:

@@ -111,3 +111,13 @@ def test_the_last_change_is_known_after_a_restart_without_saying_it_again():
     made.restore([SeenVersion(*PAIR, NEW, 20.0, 50.0), SeenVersion(*PAIR, OLD, 0.0, 19.0)])
     assert made.latest(*PAIR).at == 20.0
     assert begun(lent) == 0
+
+
+def test_versions_that_change_with_every_request_are_as_few_after_a_restart_as_before():
+    lent, versions = runtime(), [ServiceVersion(service=f"build-{number}") for number in range(500)]
+    made = ServiceVersions(lent)
+    made.restore(SeenVersion(*PAIR, one, float(at), float(at)) for at, one in enumerate(versions))
+    assert series(lent) == {one.fingerprint for one in versions[:MOST]}
+    late = OVER_AFTER + 600.0
+    made.restore([SeenVersion(*PAIR, OLD, late, late)])
+    assert OLD.fingerprint in series(lent)

@@ -188,6 +188,29 @@ async def test_beyond_at_most_the_oldest_go_first(tmp_path: Path, monkeypatch: p
     assert [row["evaluated_at"] for row in found] == sorted((row["evaluated_at"] for row in found), reverse=True)
 
 
+async def test_a_file_full_of_sums_is_limited_too_and_the_newest_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_module, "TIDY_EVERY", 0.0)
+    history = HistorySink(path=tmp_path / "h.db", max_size="1MB")
+    await deliver(history, *(judged(number * 600, version=f"{number}-" + "v" * 10_000) for number in range(150)))
+    sums = await history.sums_since(0)
+    assert 20 < len(sums) < 100
+    assert sums[-1].version.startswith("149-")
+
+
+async def test_of_versions_that_change_with_every_request_the_last_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_module, "TIDY_EVERY", 0.0)
+    history = HistorySink(path=tmp_path / "h.db")
+    many = [judged(n, service_version=ServiceVersion(service=f"build-{n}")) for n in range(1, 400)]
+    await deliver(history, judged(0, app="docs"), *many, judged(500))
+    kept = [one.service_version.service for one in await history.generations(["shop"])]
+    assert kept == [*(f"build-{n}" for n in range(301, 400)), ""]
+    assert len(await history.generations(["docs"])) == 1
+
+
 async def test_unless_texts_are_asked_for_none_reaches_the_file(tmp_path: Path) -> None:
     history = HistorySink(path=tmp_path / "h.db", texts="explanations")
     await deliver(history, judged(1))
