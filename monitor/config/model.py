@@ -269,6 +269,17 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _listeners_have_ports_of_their_own(self) -> Config:
+        parts: dict[str, object] = {f"sources[{index}]": one for index, one in enumerate(self.sources)}
+        parts |= {f"sinks[{index}]": one for index, one in enumerate(self.sinks)}
+        users: dict[tuple[int, str], str] = {}
+        for place, one in parts.items():
+            address = getattr(one, "port", 0), getattr(one, "host", "")
+            if address[0] and users.setdefault(address, place) != place:
+                raise ConfigError(f"{place}.port: {users[address]} listens on port {address[0]}; choose another one")
+        return self
+
+    @model_validator(mode="after")
     def _review_shows_texts(self) -> Config:
         if self.review.enabled and self.storage.texts != "all":
             raise ConfigError(

@@ -71,6 +71,11 @@ storage: {path: /var/lib/rag-monitor, retention: 7d, max_size: 2GiB}
         ("sinks: [{type: jsonl, path: x, name: a}, {type: jsonl, path: y, name: a}]", ["sinks[1].name", "'a'"]),
         ("sinks: [{type: jsonl, path: x, name: storage}]", ["sinks[0].name", "'storage'", "taken"]),
         ("sinks: [{type: history}]", ["sinks[0].path", "required"]),
+        ("sinks: [{type: prometheus, port: 4317}]", ["sinks[0].port", "sources[0] listens on port 4317"]),
+        (
+            "sinks: [{type: prometheus, port: 9464}, {type: prometheus, port: 9464}]",
+            ["sinks[1].port", "sinks[0] listens on port 9464", "another one"],
+        ),
         (
             "storage: {path: state}\nsinks: [{type: prometheus}, {type: history, path: state/../state/history.db}]",
             ["sinks[1].path", "the monitor itself", "history.db", "another file"],
