@@ -188,7 +188,7 @@ async def test_our_own_telemetry_tells_how_a_request_ended(tmp_path):
         await at.spans(1, ack=at.ack("trace"), end=1)
         await until(lambda: at.settled == ["row", "trace"])
     row, trace = (one for one in tracer.works if one.name == "case" and one.ended)
-    source = {"rag_monitor.app": "", "rag_monitor.source": "cases"}
+    source = {"rag_monitor.app": "unknown", "rag_monitor.source": "cases"}
     assert row.facts == {**source, "rag_monitor.requests": 1, "rag_monitor.outcome": "evaluated"}
     assert trace.facts["rag_monitor.outcome"] == "no_request"
     assert (row.ended, trace.ended) == (1, 1)
