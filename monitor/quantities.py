@@ -85,6 +85,12 @@ def human_number(value: float) -> str:
     return f"{value:,.0f}" if value >= 999.5 else f"{value:.3g}"  # noqa: PLR2004 - 999.5 rounds to 1,000
 
 
+def number_of(count: float, noun: str) -> str:
+    """Write how many there are, in whole numbers: `0 answers`, `1 answer`, `2,000 answers`."""
+    written = f"{count:,.0f}"
+    return f"{written} {noun}" if written == "1" else f"{written} {noun}s"
+
+
 def human_duration(seconds: float) -> str:
     """Write a duration, rounded for people: `4 ms`, `0.4 s`, `45 s`, `3 min`, `6 h`, `7 d`."""
     if seconds < 0.1:  # noqa: PLR2004 - as it says

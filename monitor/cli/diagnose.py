@@ -22,7 +22,7 @@ from monitor.operations.diagnose import (
     diagnose_results,
     in_words,
 )
-from monitor.quantities import format_duration, parse_duration, percent
+from monitor.quantities import format_duration, number_of, parse_duration, percent
 from monitor.statistics.diagnosis.cases import Factor
 from monitor.statistics.diagnosis.onset import Onset
 from monitor.statistics.diagnosis.results import Diagnosis, FoundFactor
@@ -83,15 +83,19 @@ def diagnose(
         echo_lines(lines(found))
 
 
+def _read(one: RateDiagnosis) -> str:
+    return f"{number_of(one.answers, 'answer')} {'was' if one.answers == 1 else 'were'} read."
+
+
 def lines(one: RateDiagnosis) -> Iterator[str]:
     """Yield a diagnosis as plain lines, for a person on call."""
     found, subject = one.found, f"{clean(one.evaluator)} of {clean(one.app)}"
     if found.state == "too_few_before":
         yield f"{subject}: too few bad answers to compare with: a diagnosis needs {LEAST_BAD_BEFORE} from before"
-        yield f"the last {format_duration(2 * one.window)}. {one.answers:,} answers were read."
+        yield f"the last {format_duration(2 * one.window)}. {_read(one)}"
         return
     if found.onset is None or found.rate_since is None or found.rate_before is None:
-        yield f"{subject}: no rise in the last {format_duration(2 * one.window)}. {one.answers:,} answers were read."
+        yield f"{subject}: no rise in the last {format_duration(2 * one.window)}. {_read(one)}"
         return
     yield f"{subject} rose {_since(found.onset)}."
     yield f"Bad before: {_rate(found.rate_before)}. Since then: {_rate(found.rate_since)}."

@@ -15,6 +15,7 @@ from monitor.cli.console.output import clean, echo_json, echo_lines
 from monitor.errors import ConfigError
 from monitor.operations.doctor import Finding, examine, failed, ok
 from monitor.operations.event_loop import run_async
+from monitor.quantities import number_of
 from monitor.telemetry import logs
 
 
@@ -46,7 +47,7 @@ def doctor(
     if as_json:
         echo_json({"findings": [asdict(one) for one in findings], "failed": failures, "warnings": warnings})
     else:
-        echo_lines([*_lines(findings), "", f"{failures} failed, {warnings} warnings"])
+        echo_lines([*_lines(findings), "", f"{failures} failed, {number_of(warnings, 'warning')}"])
     if failures:
         raise typer.Exit(1)
 

@@ -23,7 +23,7 @@ from monitor.operations.documents import (
     found_in,
     in_order,
 )
-from monitor.quantities import format_duration, parse_duration, percent
+from monitor.quantities import format_duration, number_of, parse_duration, percent
 from monitor.statistics.rates import Estimate
 
 
@@ -90,7 +90,7 @@ def documents(
 def lines(report: DocumentsReport, documents: Sequence[DocumentUse], window: float) -> Iterator[str]:
     """Yield documents as plain lines, for a person."""
     subject = f"{clean(report.evaluator)} of {clean(report.app)}"
-    read = f"the newest {report.answers:,} answers" if report.cut else f"{report.answers:,} answers"
+    read = f"{'the newest ' if report.cut else ''}{number_of(report.answers, 'answer')}"
     yield f"{subject}, last {format_duration(window)}: {read}, {report.without:,} of them without documents."
     if report.rate is not None:
         yield f"Bad: {_rate(report.rate)}."
@@ -109,14 +109,15 @@ def _document_lines(one: DocumentUse) -> Iterator[str]:
     verdict = "surely worse than the rest" if one.surely_worse else ""
     if one.beside:
         verdict = f"worse only together with {clean(one.beside)}"
-    yield f"   {one.bad:,} of {one.answers:,} answers bad: {_rate(one.rate)}{f'; {verdict}' if verdict else ''}."
+    verdict = f"; {verdict}" if verdict else ""
+    yield f"   {one.bad:,} of {number_of(one.answers, 'answer')} bad: {_rate(one.rate)}{verdict}."
     if one.before is not None:
         trend = {"rise": ": surely more now", "fall": ": surely fewer now"}.get(one.change, "")
         yield f"   Before: {_rate(one.before)}{trend}."
     if one.never_used:
-        yield f"   Never used in {one.known_use:,} answers."
+        yield f"   Never used in {number_of(one.known_use, 'answer')}."
     elif one.used is not None:
-        few = "" if one.known_use >= LEAST_NEVER_USED else f" of {one.known_use:,} answers"
+        few = "" if one.known_use >= LEAST_NEVER_USED else f" of {number_of(one.known_use, 'answer')}"
         yield f"   Used: {_rate(one.used)}{few}."
     if one.example:
         yield f"   Example: {clean(one.example)}"

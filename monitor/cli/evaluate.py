@@ -24,7 +24,7 @@ from monitor.operations.offline.limits import DefectLimit, check_limits, without
 from monitor.operations.offline.scoring import choose_evaluators
 from monitor.operations.offline.summary import HARMS, ContentRisk, EvaluatorSummary
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
-from monitor.quantities import dollars, percent, timing
+from monitor.quantities import dollars, number_of, percent, timing
 from monitor.statistics.gating import GateDecision
 
 INTERRUPTED = 130
@@ -168,7 +168,8 @@ def _leave_early(done: FileEvaluation, output: Path | None) -> NoReturn:
 
 def _summary(done: FileEvaluation) -> Iterator[str]:
     counts = sorted(done.statuses.items(), key=lambda one: -one[1])
-    yield f"{sum(done.statuses.values())} cases: " + (", ".join(f"{number} {one}" for one, number in counts) or "none")
+    listed = ", ".join(f"{number} {one}" for one, number in counts) or "none"
+    yield f"{number_of(sum(done.statuses.values()), 'case')}: {listed}"
     if done.repeated:
         yield f"{done.repeated} of them have the id of an earlier case and are not scored"
     if done.resumed:

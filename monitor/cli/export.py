@@ -14,7 +14,7 @@ from monitor.cli.console.output import report, writing
 from monitor.clock import SystemClock
 from monitor.operations.export import MAX_RESULTS, SHAPES, Export, ExportFilter, collect
 from monitor.operations.labels import Half, LabelFilter, agreed_labels, halved, stored_labels
-from monitor.quantities import parse_duration
+from monitor.quantities import number_of, parse_duration
 from monitor.storage.history.rows import dump
 
 
@@ -98,7 +98,8 @@ def _write(text: str, output: Path | None) -> None:
 
 
 def _summary(found: Export) -> str:
-    parts = [f"{len(found.rows)} cases from {found.results} results", f"{found.masked} pieces of personal data masked"]
+    cases, results = number_of(len(found.rows), "case"), number_of(found.results, "result")
+    parts = [f"{cases} from {results}", f"{found.masked} pieces of personal data masked"]
     if found.without_texts:
         parts.append(f"{found.without_texts} results without texts left out")
     if found.truncated:

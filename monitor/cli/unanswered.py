@@ -20,7 +20,7 @@ from monitor.operations.documents import (
     is_readable,
     topic_words,
 )
-from monitor.quantities import format_duration, parse_duration, percent
+from monitor.quantities import format_duration, number_of, parse_duration, percent
 from monitor.statistics.rates import Estimate
 from monitor.statistics.topics import OTHER
 
@@ -57,10 +57,10 @@ def unanswered(
 
 def lines(report: UnansweredReport, window: float) -> Iterator[str]:
     """Yield the unanswered questions as plain lines, for a person."""
-    newest = "the newest " if report.cut else ""
-    yield f"{clean(report.app)}, last {format_duration(window)}: {newest}{report.questions:,} questions looked at."
+    read = f"{'the newest ' if report.cut else ''}{number_of(report.questions, 'question')}"
+    yield f"{clean(report.app)}, last {format_duration(window)}: {read} looked at."
     if report.rate is not None:
-        yield f"Unanswered: {_rate(report.rate)}, about {report.requests:,.0f} requests.{_before(report)}"
+        yield f"Unanswered: {_rate(report.rate)}, about {number_of(report.requests, 'request')}.{_before(report)}"
     for one in report.topics:
         yield ""
         yield from _topic_lines(one)
@@ -72,7 +72,7 @@ def lines(report: UnansweredReport, window: float) -> Iterator[str]:
 def _topic_lines(one: UnansweredTopic) -> Iterator[str]:
     name = "Other questions" if one.name == OTHER else clean(topic_words(one.name))
     more = "; surely more often than other topics" if one.surely_more else ""
-    yield f"{name}: about {one.requests:,.0f} requests, {percent(one.share)} of the unanswered"
+    yield f"{name}: about {number_of(one.requests, 'request')}, {percent(one.share)} of the unanswered"
     yield f"   {one.unanswered:,} of {one.asked:,} unanswered: {_rate(one.rate)}{more}.{_before(one)}"
     yield f"   Nothing found: {one.nothing_found:,}. Refused: {one.refused:,}."
     for example in one.examples:

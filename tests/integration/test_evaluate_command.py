@@ -467,7 +467,7 @@ def test_documents_known_by_their_address_alone_are_compared_by_it_and_nothing_e
     rows = write_rows(tmp_path / "rows.jsonl", [databricks])
     names = "document_recall,safety,overlap_groundedness,groundedness"
     ended = command("evaluate", rows, "--evaluators", names, "-c", judged)
-    assert ended.output.startswith("1 cases: 1 ready\n")
+    assert ended.output.startswith("1 case: 1 ready\n")
     table = columns(ended.output)
     assert table["scored"] == ["1", "1", "0", "0"]
     assert table["mean"][0] == "0.5"

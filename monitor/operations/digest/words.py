@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 from monitor.jobs.documents import DocumentsReport
 from monitor.jobs.unanswered import UnansweredReport
 from monitor.operations.digest import ComparedRate, Digest, JudgedShare, JudgeFigures, to_mend
-from monitor.quantities import dollars, human_duration, percent
+from monitor.quantities import dollars, human_duration, number_of, percent
 from monitor.statistics.rates import Difference, Estimate
 from monitor.statistics.topics import OTHER, topic_words
 
@@ -117,16 +117,16 @@ def _documents(report: DocumentsReport, quote: Quote) -> Iterator[str]:
         number = "1 document is" if len(unused) == 1 else f"{len(unused):,} documents are"
         yield (
             f"{quote(report.app)}: {number} retrieved and never used, most often {quote(most.address)}"
-            f" ({most.answers:,} answers)."
+            f" ({number_of(most.answers, 'answer')})."
         )
 
 
 def _unanswered(report: UnansweredReport, quote: Quote) -> Iterator[str]:
     if report.rate is None or not report.unanswered:
         return
-    limits = f"({percent(report.rate.lower)} to {percent(report.rate.upper)})"
+    rate = f"{percent(report.rate.rate)} ({percent(report.rate.lower)} to {percent(report.rate.upper)})"
     trend = {"rise": ", surely more than before", "fall": ", surely fewer than before"}.get(report.change, "")
-    yield f"{quote(report.app)}: {percent(report.rate.rate)} {limits} of {report.questions:,} questions{trend}."
+    yield f"{quote(report.app)}: {rate} of {number_of(report.questions, 'question')}{trend}."
     topics = [one for one in report.topics if one.name != OTHER][:_TOPICS_SHOWN]
     if topics:
         named = (f"{quote(topic_words(one.name))} ({percent(one.share)})" for one in topics)
@@ -138,7 +138,7 @@ def _judge(now: JudgeFigures, before: JudgeFigures | None) -> Iterator[str]:
         yield "It was asked for nothing."
     else:
         missed = sum(now.unscored.values())
-        spent = f"{dollars(now.dollars) if now.dollars else 'no dollars'} for {now.calls:,} calls"
+        spent = f"{dollars(now.dollars) if now.dollars else 'no dollars'} for {number_of(now.calls, 'call')}"
         if before is None:
             yield f"Spent {spent}; what it cost before is not kept."
         else:
@@ -163,7 +163,7 @@ def _coverage(digest: Digest, quote: Quote) -> Iterator[str]:
     for one in apps[:_APPS_SHOWN]:
         yield f"{quote(one.app)}: {_judged(one, quote)}"
     if len(apps) > _APPS_SHOWN:
-        yield f"{len(apps) - _APPS_SHOWN:,} more apps."
+        yield f"{number_of(len(apps) - _APPS_SHOWN, 'more app')}."
 
 
 def _judged(one: JudgedShare, quote: Quote) -> str:
@@ -175,4 +175,4 @@ def _judged(one: JudgedShare, quote: Quote) -> str:
     # The judge may finish just after a period ends, and a request log may be younger than the history.
     shares = ((name, min(number / one.answers, 1.0)) for name, number in many[:_EVALUATORS_SHOWN])
     listed = ", ".join(f"{percent(share)} by {quote(name)}" for name, share in shares)
-    return f"{one.answers:,} answers, judged {listed}{more}."
+    return f"{number_of(one.answers, 'answer')}, judged {listed}{more}."
