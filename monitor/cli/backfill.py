@@ -21,7 +21,7 @@ from monitor.operations.backfill import BackfillOrigin
 from monitor.operations.backfill.run import BackfillClient, BackfillEstimate, BackfillProgress, Enqueued
 from monitor.operations.backfill.selection import BackfillRequest, SelectionCounts
 from monitor.operations.event_loop import run_async, stop_on_signal
-from monitor.quantities import dollars, human_duration, parse_duration, parse_rate
+from monitor.quantities import dollars, human_duration, number_of, parse_duration, parse_rate
 from monitor.telemetry import logs
 
 
@@ -143,9 +143,9 @@ def _left_to_the_monitor(config: Config, *, running: bool) -> str:
 
 
 def _count_lines(counts: SelectionCounts) -> Iterator[str]:
-    yield f"{counts.read} cases read, {counts.matching} match"
+    yield f"{number_of(counts.read, 'case')} read, {counts.matching:,} matching"
     for name in sorted({*counts.selected, *counts.left_out}):
-        yield f"  {name}: {counts.selected[name]} selected, {counts.left_out[name]} not sampled or not applicable"
+        yield f"  {name}: {counts.selected[name]:,} selected, {counts.left_out[name]:,} not sampled or not applicable"
 
 
 def _all_read(counts: SelectionCounts) -> bool:
@@ -160,15 +160,15 @@ def _estimate_lines(found: BackfillEstimate) -> Iterator[str]:
     yield from _count_lines(found.counts)
     for one in found.costs:
         cost = "price unknown" if one.dollars is None else f"at most {dollars(one.dollars)}" if one.dollars else "free"
-        yield f"  {one.evaluator}: {one.evaluations} evaluations, {cost}"
-    yield f"{found.evaluations} evaluations would be queued; {found.counts.scored} are already scored"
+        yield f"  {one.evaluator}: {number_of(one.evaluations, 'evaluation')}, {cost}"
+    yield f"{number_of(found.evaluations, 'evaluation')} would be queued; {found.counts.scored:,} already scored"
 
 
 def _queued_lines(queued: Enqueued) -> Iterator[str]:
     yield from _count_lines(queued.counts)
-    parts = [f"{queued.new} evaluations queued"]
-    parts += [f"{queued.scored} already scored"] if queued.scored else []
-    parts += [f"{queued.waiting} already in the queue"] if queued.waiting else []
+    parts = [f"{number_of(queued.new, 'evaluation')} queued"]
+    parts += [f"{queued.scored:,} already scored"] if queued.scored else []
+    parts += [f"{queued.waiting:,} already in the queue"] if queued.waiting else []
     yield "; ".join(parts)
     if queued.full:
         yield f"the queue is full: {queued.full} left out; try again later, or raise backfill.max_size"

@@ -14,7 +14,7 @@ from monitor.cli import _options
 from monitor.cli.console.output import align, echo_json, echo_lines, report, without_empty
 from monitor.operations import calibrate as operation
 from monitor.operations.calibrate import CalibrationReport, EvaluatorCalibration
-from monitor.quantities import percent
+from monitor.quantities import number_of, percent
 from monitor.statistics.correction import CorrectedRate, ShareInterval
 from monitor.statistics.rates import Estimate
 
@@ -77,9 +77,9 @@ def _object(one: EvaluatorCalibration) -> dict[str, Any]:
 
 
 def _lines(found: CalibrationReport) -> Iterator[str]:
-    notes = [f"{found.labels} labels", f"{found.results} scored results"]
-    notes += [f"{found.unmatched} labels without a result"] if found.unmatched else []
-    notes += [f"{found.disputed} results with contradicting labels are left out"] if found.disputed else []
+    notes = [number_of(found.labels, "label"), number_of(found.results, "scored result")]
+    notes += [f"{number_of(found.unmatched, 'label')} without a result"] if found.unmatched else []
+    notes += [f"{number_of(found.disputed, 'result')} with contradicting labels left out"] if found.disputed else []
     yield "; ".join(notes)
     if not found.evaluators:
         return

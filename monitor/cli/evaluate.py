@@ -173,7 +173,7 @@ def _summary(done: FileEvaluation) -> Iterator[str]:
     if done.repeated:
         yield f"{done.repeated} of them have the id of an earlier case and are not scored"
     if done.resumed:
-        yield f"{done.resumed} results were already in the output file"
+        yield f"{number_of(done.resumed, 'result')} already in the output file"
     yield ""
     if done.evaluators:
         columns = without_empty(zip(_HEADER, *map(_line, done.evaluators), strict=True))
@@ -232,8 +232,8 @@ def _content_risk(found: ContentRisk) -> Iterator[str]:
         return
     limits = f"{percent(found.rate.lower)} to {percent(found.rate.upper)}"
     yield (
-        f"content risk: {percent(found.rate.rate)} ({limits}): {found.defects} of {found.scored} answers are defective"
-        f" according to at least one of {', '.join(HARMS)}"
+        f"content risk: {percent(found.rate.rate)} ({limits}): {found.defects:,} of {number_of(found.scored, 'answer')}"
+        f" defective according to at least one of {', '.join(HARMS)}"
     )
     if found.left_out:
         yield f"  left out, without a score for all four: {found.left_out}"

@@ -99,9 +99,9 @@ def _write(text: str, output: Path | None) -> None:
 
 def _summary(found: Export) -> str:
     cases, results = number_of(len(found.rows), "case"), number_of(found.results, "result")
-    parts = [f"{cases} from {results}", f"{found.masked} pieces of personal data masked"]
+    parts = [f"{cases} from {results}", f"{number_of(found.masked, 'piece')} of personal data masked"]
     if found.without_texts:
-        parts.append(f"{found.without_texts} results without texts left out")
+        parts.append(f"{number_of(found.without_texts, 'result')} without texts left out")
     if found.truncated:
         parts.append(f"only the newest {MAX_RESULTS:,} results were read")
     return "; ".join(parts)

@@ -24,7 +24,7 @@ from monitor.operations.labels.judging import JudgeReport, in_words, judge_repor
 from monitor.operations.labels.reading import VerdictWords, read_labels
 from monitor.operations.labels.server import SentLabels
 from monitor.operations.labels.writing import LabelFormat
-from monitor.quantities import parse_duration, percent
+from monitor.quantities import number_of, parse_duration, percent
 from monitor.statistics.correction import ShareInterval
 from monitor.statistics.diagnosis.cases import Factor
 from monitor.statistics.rates import Estimate
@@ -197,7 +197,8 @@ def _judges(found: Sequence[JudgeReport]) -> Iterator[str]:
         if number:
             yield ""
         said, errors = one.measure, one.errors
-        yield f"{clean(one.app)}, {said.evaluator} (version {clean(said.version)}): {said.labels} labels measure it"
+        labels = number_of(said.labels, "label")
+        yield f"{clean(one.app)}, {said.evaluator} (version {clean(said.version)}): measured by {labels}"
         yield f"  finds defects (sensitivity)             {_share(said.sensitivity)}"
         yield f"  passes good answers (specificity)       {_share(said.specificity)}"
         yield f"  agrees with people (Cohen's kappa)      {_kappa(said.with_people)}"

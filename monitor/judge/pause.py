@@ -17,6 +17,7 @@ from monitor.errors import JudgeError
 from monitor.judge.settings import JudgeSettings
 from monitor.judge.setup import PauseCause, place_of, remedy
 from monitor.model.outcome import UnscoredReason
+from monitor.quantities import number_of
 from monitor.stages import Runtime
 from monitor.telemetry.events import Event, Events
 
@@ -127,7 +128,7 @@ class Pause:
             offer = "; `rag-monitor backfill --missed` runs them now" if ended.missed else ""
             self._events.info(
                 Event.JUDGE_RESUMED,
-                f"the judge answers again; {ended.missed} evaluations were missed during the pause{offer}",
+                f"the judge answers again; {number_of(ended.missed, 'evaluation')} missed during the pause{offer}",
                 judge=self._place,
                 model=self._model,
                 cause=ended.cause.value,

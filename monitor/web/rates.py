@@ -10,6 +10,7 @@ from monitor.alerts import rate_names, regression
 from monitor.alerts.policy import policies_for
 from monitor.model.external import ScoreSource
 from monitor.model.outcome import skipped_in_words
+from monitor.quantities import number_of
 from monitor.statistics.change import CLEAN_DAYS_NEEDED, DAY
 from monitor.statistics.correction import ConfusionCell, JudgeQuality, by_quality, quality_of
 from monitor.statistics.rates import Sums, effective_judged, estimate
@@ -175,7 +176,7 @@ def _why_no_scores(pair: Pair, counters: CounterValues) -> str:
         return "No trace of this app has arrived since the monitor started."
     if traces.ended.get("evaluated"):
         return "No answer has been sampled for this evaluator yet."
-    return f"None of the {traces.received} traces was evaluated: {traces.not_evaluated}."
+    return f"None of {number_of(traces.received, 'trace')} was evaluated: {traces.not_evaluated}."
 
 
 def _trend(

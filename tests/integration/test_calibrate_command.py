@@ -259,7 +259,7 @@ def test_labels_of_nothing_are_an_error(tmp_path: Path) -> None:
     results = write_rows(tmp_path / "results.jsonl", [result(1, defect=True)])
     ended = command("calibrate", write_rows(tmp_path / "labels.jsonl", [label(2, defect=True)]), "-r", results)
     assert ended.exit_code == 1
-    assert "1 labels without a result" in ended.stdout
+    assert "1 label without a result" in ended.stdout
 
 
 def test_without_results_the_files_of_the_configured_sink_are_read_older_ones_too(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_what_stands_in_the_file_is_not_judged_again(judged, llm, tmp_path):
     second = command("evaluate", rows, "-c", judged, "-o", out)
     assert out.read_bytes() == written
     assert len(llm.requests) == asked == 4
-    assert "8 results were already in the output file" in second.output
+    assert "8 results already in the output file" in second.output
     assert columns(second.output)["mean"] == columns(first.output)["mean"]
     write_rows(rows, [row(number, f"{GOOD} {number}") for number in range(6)])
     third = command("evaluate", rows, "-c", judged, "-o", out)
@@ -365,7 +365,7 @@ def test_the_levels_of_each_scale_and_one_rate_over_the_four_harms_are_shown(llm
     *_, violence = [line for line in ended.output.splitlines() if line.startswith("violence")]
     assert re.split(r"  +", violence)[2:] == ["very_low 4 (57 %)", "low 1 (14 %)", "medium 1 (14 %)", "high 1 (14 %)"]
     assert "content risk: 50 % (" in ended.output
-    assert "3 of 6 answers are defective according to at least one of violence, sexual, self_harm" in ended.output
+    assert "3 of 6 answers defective according to at least one of violence, sexual, self_harm" in ended.output
     assert "left out, without a score for all four: 1" in ended.output
     found = json.loads(command("evaluate", rows, "-c", config, "--evaluators", ",".join(HARMS), "--json").stdout)
     assert (found["content_risk"]["defects"], found["content_risk"]["left_out"]) == (3, 1)

@@ -213,7 +213,7 @@ def test_answers_drawn_for_a_tool_measure_the_judge_when_their_labels_come_back(
     assert "needs --export" in labels(monitor, "--draw", "6").output
     ended = labels(monitor, "--judge", *place)
     assert ended.exit_code == 0, ended.output
-    assert "6 labels measure it" in ended.output
+    assert "measured by 6 labels" in ended.output
     assert re.search(r"sensitivity\) +[0-9.]+ % \(", ended.output)
     (told,) = json.loads(labels(monitor, "--judge", "--json").output)
     assert (told["app"], told["evaluator"], told["labels"], told["of_people"]) == ("shop", EVALUATOR, 6, None)

@@ -12,6 +12,7 @@ from monitor.quantities import (
     format_size,
     human_duration,
     human_number,
+    number_of,
     parse_duration,
     parse_rate,
     parse_size,
@@ -123,6 +124,10 @@ def test_a_duration_for_people_is_rounded(seconds, text):
 )
 def test_a_number_for_people_has_no_exponent(value: float, text: str) -> None:
     assert human_number(value) == text
+
+
+def test_a_number_of_things_is_written_with_its_plural():
+    assert [number_of(one, "span") for one in (0, 1, 2, 1234)] == ["0 spans", "1 span", "2 spans", "1,234 spans"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from monitor.alerts.self_alert import Condition, Inhibits, Observed, PrometheusR
 from monitor.alerts.self_alerts import evaluations_missing
 from monitor.alerts.state import AlertStatus, ConditionResult, Subject
 from monitor.model.outcome import EvaluationResult, Unscored, UnscoredReason
-from monitor.quantities import format_duration
+from monitor.quantities import format_duration, number_of
 from monitor.statistics.windows import Windows
 
 NAME: Final = "RagJudgeBudgetSpent"
@@ -37,7 +37,8 @@ class _JudgeBudgetSpent(Condition):
         """Yield one finding for each evaluator."""
         for _, evaluator in self._lost.keys():  # noqa: SIM118 - not a mapping
             lost = self._lost.sums("", evaluator, _WINDOW, now).judged
-            text = f"The judge's budget left {lost} evaluations by {evaluator} unscored in the last {_SPAN}."
+            left = number_of(lost, "evaluation")
+            text = f"The judge's budget left {left} by {evaluator} unscored in the last {_SPAN}."
             finding = ConditionResult(AlertStatus.FIRING if lost else AlertStatus.OK, text, window=_WINDOW)
             yield Subject(NAME, Severity.WARNING, evaluator=evaluator), finding
 

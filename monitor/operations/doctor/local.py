@@ -17,6 +17,7 @@ from monitor.config import Config
 from monitor.errors import ConfigError
 from monitor.operations.doctor.findings import Finding, failed, ok, warning
 from monitor.operations.monitor_client import MonitorClient
+from monitor.quantities import number_of
 from monitor.stages import type_name
 from monitor.telemetry.events import Events
 from monitor.telemetry.metrics import Metrics
@@ -159,12 +160,12 @@ def expiry(place: str, name: str, found: list[Validity], now: float, fix: str) -
     begins, ends = max(one.begins for one in found), min(one.ends for one in found)
     days = (ends - now) / _DAY
     if days < 0:
-        return failed(place, f"{name} expired {-days:.0f} days ago", fix)
+        return failed(place, f"{name} expired {number_of(-days, 'day')} ago", fix)
     if begins > now:
         return failed(place, f"{name} is not valid yet", f"{fix}; or set this machine's clock")
     if days * _DAY < _SOON:
-        return warning(place, f"{name} expires in {days:.0f} days", fix)
-    return ok(place, f"{name} is valid for {days:.0f} days")
+        return warning(place, f"{name} expires in {number_of(days, 'day')}", fix)
+    return ok(place, f"{name} is valid for {number_of(days, 'day')}")
 
 
 def _tokens(place: str, auth: Any) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from monitor.clock import Clock
 from monitor.judge.pause import Pause, Paused
 from monitor.judge.setup import UNREACHABLE
 from monitor.model.outcome import EvaluationResult, RateScope, Score, Skipped, Unscored, UnscoredReason
-from monitor.quantities import human_duration
+from monitor.quantities import human_duration, number_of
 from monitor.telemetry.metrics import Metrics, samples
 
 WINDOW: Final = 900.0
@@ -116,7 +116,7 @@ def _paused(facts: StatusFacts) -> EvaluatorStatus | None:
     if facts.paused is None:
         return None
     one = facts.paused
-    missed = f" {one.missed} evaluations have been missed so far." if one.missed else ""
+    missed = f" Missed so far: {number_of(one.missed, 'evaluation')}." if one.missed else ""
     why = f"Its judge has been paused for {human_duration(facts.now - one.since)}: {one.why}.{missed}"
     return EvaluatorStatus(State.PAUSED, why, _sentence(one.remedy))
 
@@ -139,11 +139,12 @@ def _error(facts: StatusFacts) -> EvaluatorStatus | None:
 def _overloaded(facts: StatusFacts) -> EvaluatorStatus | None:
     full, unpaid = (facts.unscored.get(reason, 0) for reason in _OVERLOAD)
     if full:
-        why = f"Its judge cannot keep up: its queue was full, {full} evaluations were given up in the last {_WINDOW}."
+        given_up = number_of(full, "evaluation")
+        why = f"Its judge cannot keep up: its queue was full, and it gave up {given_up} in the last {_WINDOW}."
         remedy = "Lower its sample or sampling.traces, or raise judge.max_concurrency and the provider's limits."
         return EvaluatorStatus(State.OVERLOADED, why, remedy)
     if unpaid:
-        why = f"The budget of its judge is spent: {unpaid} evaluations were left out in the last {_WINDOW}."
+        why = f"The budget of its judge is spent: it left out {number_of(unpaid, 'evaluation')} in the last {_WINDOW}."
         remedy = "Raise judge.budget, or lower its sample. `rag-monitor plan` estimates both."
         return EvaluatorStatus(State.OVERLOADED, why, remedy)
     return None
@@ -171,18 +172,18 @@ def _ok(facts: StatusFacts) -> EvaluatorStatus:
     failed = sum(facts.faults.values())
     if facts.scored:
         unscored = f"; {failed} produced no score" if failed else ""
-        why = f"It scored {facts.scored} answers in the last {_WINDOW}{unscored}."
+        why = f"It scored {number_of(facts.scored, 'answer')} in the last {_WINDOW}{unscored}."
     elif facts.skipped:
-        why = f"All {facts.skipped} answers in the last {_WINDOW} were skipped (not applicable)."
+        why = f"It skipped all {number_of(facts.skipped, 'answer')} in the last {_WINDOW} (not applicable)."
     elif facts.waiting:
-        why = f"{facts.waiting} answers are being evaluated; none has finished in the last {_WINDOW}."
+        why = f"{number_of(facts.waiting, 'answer')} being evaluated; none has finished in the last {_WINDOW}."
     else:
         since = f"; the latest finished {human_duration(facts.now - facts.last)} ago" if facts.last is not None else ""
         why = f"Nothing was due in the last {_WINDOW}{since}."
     if not missed:
         return EvaluatorStatus(State.OK, why)
     remedy = "`rag-monitor backfill --missed` evaluates them now."
-    return EvaluatorStatus(State.OK, f"{why} {missed} were missed in a pause that is over.", remedy)
+    return EvaluatorStatus(State.OK, f"{why} {number_of(missed, 'evaluation')} missed in a pause that is over.", remedy)
 
 
 _RULES: Final[Mapping[State, Callable[[StatusFacts], EvaluatorStatus | None]]] = {
@@ -215,7 +216,8 @@ def _without_score(facts: StatusFacts) -> str:
     reasons = ", ".join(f"{number} {reason.replace('_', ' ')}" for reason, number in listed)
     failed = sum(facts.faults.values())
     latest = f" The latest: {facts.latest}." if facts.latest else ""
-    return f"{failed} of {facts.due} evaluations in the last {_WINDOW} produced no score: {reasons}.{latest}"
+    due = number_of(facts.due, "evaluation")
+    return f"{failed:,} of {due} in the last {_WINDOW} produced no score: {reasons}.{latest}"
 
 
 def _remedy(facts: StatusFacts) -> str:

@@ -235,8 +235,3 @@ def clock_time(at: float) -> str:
         return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (ValueError, OverflowError, OSError):
         return "an unknown time"
-
-
-def several(number: int, name: str) -> str:
-    """Write a number of things: `1 span`, `3 spans`."""
-    return f"{number:,} {name}{'' if number == 1 else 's'}"

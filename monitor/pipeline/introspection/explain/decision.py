@@ -15,10 +15,9 @@ from monitor.pipeline.introspection.explain import (
     TraceFacts,
     above,
     reasons,
-    several,
     share,
 )
-from monitor.quantities import human_duration
+from monitor.quantities import human_duration, number_of
 
 
 def explain_decision(
@@ -162,5 +161,5 @@ def from_row(row: Mapping[str, Any], evaluator: EvaluatorSetup | None, setup: Mo
         return ExplanationStep("applies", found.text, found.setting, name, Cause.SKIPPED, reason)
     found = reasons.of_unscored(reason, detail, evaluator)
     attempts = row.get("judge", {}).get("attempts", 0) if isinstance(row.get("judge"), Mapping) else 0
-    calls = f", after {several(attempts, 'call')}" if attempts else ""
+    calls = f", after {number_of(attempts, 'call')}" if attempts else ""
     return ExplanationStep("no score", f"{found.text}{calls}", found.setting, name, Cause.UNSCORED, reason)

@@ -20,10 +20,9 @@ from monitor.pipeline.introspection.explain import (
     at_least,
     clock_time,
     reasons,
-    several,
     share,
 )
-from monitor.quantities import human_duration, human_number
+from monitor.quantities import human_duration, human_number, number_of
 
 _MANY: Final = 0.1
 """Share of evaluations without a score that is worth mentioning even if there are scores."""
@@ -95,7 +94,7 @@ def _external(subject: str, name: str, found: ExternalScores) -> Explanation:
         steps.append(ExplanationStep("no score", f"{unread:,} arrived that cannot be read as good or bad", setting))
     if scored or unread:
         more = f"; {unread:,} more cannot be read as good or bad" if unread else ""
-        text = f"{several(scored, 'score')} arrived, {defects:,} of them defects{more}; {source}"
+        text = f"{number_of(scored, 'score')} arrived, {defects:,} of them defects{more}; {source}"
         return Explanation(subject, Cause.EVALUATED if scored else Cause.UNSCORED, f"{text}.", setting, steps=steps)
     last = f"; the last one arrived {clock_time(found.newest)}" if found.newest is not None else ""
     steps.append(ExplanationStep("scores", f"none arrived in that time{last}"))
@@ -123,10 +122,10 @@ def _received(facts: EvaluatorFacts, counts: _OutcomeSums, setup: MonitorSetup) 
         off = "" if setup.request_log > 0 else "; request logging is off (storage.request_log: 0)"
         steps.append(ExplanationStep("recorded", f"the request log does not cover all of that time: {begins}{off}"))
     by_outcome = ", ".join(f"{number:,} {outcome}" for outcome, number in counts.outcomes.most_common())
-    ended = f"{several(counts.received, 'request')} ended{f': {by_outcome}' if by_outcome else ''}"
+    ended = f"{number_of(counts.received, 'request')} ended{f': {by_outcome}' if by_outcome else ''}"
     steps.append(ExplanationStep("received", ended))
     if facts.pending:
-        steps.append(ExplanationStep("in progress", f"{several(facts.pending, 'request')} not ended yet"))
+        steps.append(ExplanationStep("in progress", f"{number_of(facts.pending, 'request')} not ended yet"))
     return steps
 
 
@@ -161,7 +160,7 @@ def _evaluated(facts: EvaluatorFacts, counts: _OutcomeSums, evaluator: Evaluator
 
 
 def _waiting(number: int) -> str:
-    return f"{several(number, 'case')} waiting for the judge or being evaluated now"
+    return f"{number_of(number, 'case')} waiting for the judge or being evaluated now"
 
 
 def _more_at_once(evaluator: EvaluatorSetup) -> str:
@@ -182,7 +181,7 @@ def _end(  # noqa: PLR0911 - read from the top, the first match is the answer
     if counts.unscored:
         reason, number = counts.unscored.most_common(1)[0]
         found = reasons.of_unscored(reason, _detail(facts, reason), evaluator)
-        text = f"It produced no score: {several(number, 'time')} of {sum(counts.unscored.values()):,}, {found.text}"
+        text = f"It produced no score: {number_of(number, 'time')} of {sum(counts.unscored.values()):,}, {found.text}"
         return ExplanationStep("", text, found.setting, cause=Cause.UNSCORED, reason=reason)
     if facts.waiting:
         return ExplanationStep(
@@ -201,35 +200,35 @@ def _end(  # noqa: PLR0911 - read from the top, the first match is the answer
     if counts.missing:
         reason = counts.missing.most_common(1)[0][0]
         found = reasons.of_skipped(reason)
-        text = f"It did not run: it applies to none of {several(sum(counts.missing.values()), 'case')}: {found.text}"
+        text = f"It did not run: it applies to none of {number_of(sum(counts.missing.values()), 'case')}: {found.text}"
         return ExplanationStep("", text, found.setting, cause=Cause.DOES_NOT_APPLY, reason=reason)
     return _nothing_arrived(facts, counts, setup)
 
 
 def _with_scores(facts: EvaluatorFacts, counts: _OutcomeSums, evaluator: EvaluatorSetup) -> ExplanationStep:
     failed = sum(counts.unscored.values())
-    text = f"It ran: {several(counts.live, 'score')} in the live rates"
+    text = f"It ran: {number_of(counts.live, 'score')} in the live rates"
     if failed < _MANY * (failed + counts.scored):
         return ExplanationStep("", text, cause=Cause.EVALUATED)
     reason, number = counts.unscored.most_common(1)[0]
     found = reasons.of_unscored(reason, _detail(facts, reason), evaluator)
-    text += f"; but {several(failed, 'evaluation')} produced none, {number:,} of them because {found.text}"
+    text += f"; but {number_of(failed, 'evaluation')} produced none, {number:,} of them because {found.text}"
     return ExplanationStep("", text, found.setting, cause=Cause.EVALUATED, reason=reason)
 
 
 def _in_no_live_rate(counts: _OutcomeSums, setup: MonitorSetup) -> ExplanationStep:
     if counts.late >= counts.non_production:
         after = human_duration(setup.late_after)
-        text = f"It ran too late: {several(counts.late, 'score')} more than {after} after the answer, in no live rate"
+        text = f"It ran too late: {number_of(counts.late, 'score')} more than {after} after the answer, in no live rate"
         return ExplanationStep("", text, "traffic.late_after: longer; or a faster judge", cause=Cause.LATE)
-    text = f"It ran, but not on production traffic: {several(counts.non_production, 'score')} in no live rate"
+    text = f"It ran, but not on production traffic: {number_of(counts.non_production, 'score')} in no live rate"
     setting = "traffic.class_attribute: the attribute that says what is production"
     return ExplanationStep("", text, setting, cause=Cause.NON_PRODUCTION)
 
 
 def _never_selected(counts: _OutcomeSums, evaluator: EvaluatorSetup) -> ExplanationStep:
     number = counts.steps["not_chosen"]
-    text = f"It did not run: none of the {several(number, 'case')} it applies to was selected; at its rate,"
+    text = f"It did not run: none of the {number_of(number, 'case')} it applies to was selected; at its rate,"
     text += f" {counts.expected:.2g} were expected"
     place = f"{evaluator.place}.sample"
     if evaluator.rate is None:
@@ -241,12 +240,12 @@ def _never_selected(counts: _OutcomeSums, evaluator: EvaluatorSetup) -> Explanat
 
 def _nothing_arrived(facts: EvaluatorFacts, counts: _OutcomeSums, setup: MonitorSetup) -> ExplanationStep:  # noqa: PLR0911 - as above
     if counts.evaluable:
-        text = f"It did not run: it was not running while others evaluated {several(counts.evaluable, 'case')}"
+        text = f"It did not run: it was not running while others evaluated {number_of(counts.evaluable, 'case')}"
         return ExplanationStep("", text, cause=Cause.NOT_RECORDED)
     others = [(outcome, number) for outcome, number in counts.outcomes.most_common() if outcome != _EVALUATED]
     if not others:
         if facts.pending:
-            text = f"It has not run yet: {several(facts.pending, 'request')} in progress, none has ended"
+            text = f"It has not run yet: {number_of(facts.pending, 'request')} in progress, none has ended"
             return ExplanationStep("", text, cause=Cause.OPEN)
         if facts.reaches_back is None and setup.request_log <= 0:
             return ExplanationStep(
@@ -259,15 +258,15 @@ def _nothing_arrived(facts: EvaluatorFacts, counts: _OutcomeSums, setup: Monitor
         return ExplanationStep("", text, cause=Cause.NO_TRACES)
     outcome, number = others[0]
     if outcome == "sampled_out":
-        text = f"It did not run: head sampling left out {number:,} of {several(counts.received, 'request')}"
+        text = f"It did not run: head sampling left out {number:,} of {number_of(counts.received, 'request')}"
         least = at_least(3 / counts.received) if setup.head_rate < 1 else "as it is"
         rates = "" if setup.head_rate < 1 else ", or traffic.rates: higher"
         return ExplanationStep("", text, f"sampling.traces: {least}{rates}", cause=Cause.SAMPLED_OUT)
     if outcome == "filtered":
-        text = f"It did not run: the configuration left out {number:,} of {several(counts.received, 'request')}"
+        text = f"It did not run: the configuration left out {number:,} of {number_of(counts.received, 'request')}"
         return ExplanationStep("", text, "traffic.drop and traffic.health_checks", cause=Cause.FILTERED)
     found = reasons.of_outcome(outcome, "", setup)
-    text = f"It did not run: none of {several(counts.received, 'request')} could be evaluated"
+    text = f"It did not run: none of {number_of(counts.received, 'request')} could be evaluated"
     text += f"; for {number:,}: {found.text}"
     return ExplanationStep("", text, found.setting, cause=reasons.CAUSE_OF_OUTCOME.get(outcome, Cause.INVALID))
 

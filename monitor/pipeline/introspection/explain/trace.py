@@ -25,10 +25,9 @@ from monitor.pipeline.introspection.explain import (
     clock_time,
     decision,
     reasons,
-    several,
     share,
 )
-from monitor.quantities import human_duration
+from monitor.quantities import human_duration, number_of
 
 _SHOWN: Final = 12
 """Spans that are named."""
@@ -86,7 +85,7 @@ def explain_requests(request_id: str, found: Sequence[Explanation]) -> Explanati
     counts = Counter(one.reason or one.cause.value for one in found)
     listed = ", ".join(f"{number} {cause.replace('_', ' ')}" for cause, number in counts.most_common())
     whole = next((one for one in found if one.cause is not Cause.EVALUATED), found[0])
-    text = f"It holds {several(len(found), 'request')}: {listed}."
+    text = f"It holds {number_of(len(found), 'request')}: {listed}."
     return Explanation(f"trace {request_id}", whole.cause, text, whole.setting, whole.reason, requests=found)
 
 
@@ -105,8 +104,8 @@ def _arrival(request: RequestRecord, facts: TraceFacts, setup: MonitorSetup) -> 
     waited = human_duration(max(request.closed_at - request.received_at, 0.0))
     why = _CLOSED.get(request.closed, f"({request.closed})")
     why = why.format(grace_period=human_duration(setup.grace_period), idle_timeout=human_duration(setup.idle_timeout))
-    records = f" and {several(request.records, 'log record')}" if request.records else ""
-    parts = f"{several(request.spans, 'span')}{records}{_spans(request)}"
+    records = f" and {number_of(request.records, 'log record')}" if request.records else ""
+    parts = f"{number_of(request.spans, 'span')}{records}{_spans(request)}"
     yield ExplanationStep("assembled", f"closed after {waited} {why}: {parts}")
 
 
@@ -207,7 +206,7 @@ def _unrecorded(subject: str, facts: TraceFacts, setup: MonitorSetup, evaluator:
 
 
 def _open(subject: str, found: OpenTrace, setup: MonitorSetup) -> Explanation:
-    parts = several(found.spans, "span") + (f", {several(found.records, 'log record')}" if found.records else "")
+    parts = number_of(found.spans, "span") + (f", {number_of(found.records, 'log record')}" if found.records else "")
     what = "late spans" if found.root_ended else "its root span to end"
     text = f"still open: it waits for {what}, until {clock_time(found.until)} if nothing more arrives"
     option, now = ("grace_period", setup.grace_period) if found.root_ended else ("idle_timeout", setup.idle_timeout)

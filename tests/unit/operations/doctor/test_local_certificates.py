@@ -41,7 +41,7 @@ def test_an_expired_certificate_has_dates_too(tmp_path: Path) -> None:
     found = own_certificate(certificate, key)
     assert found.ends < time.time()
     finding = expiry("sources[0] tls", "cert_file: server.pem", [found], time.time(), "renew it")
-    assert (finding.level, finding.message) == ("failed", "cert_file: server.pem expired 1 days ago")
+    assert (finding.level, finding.message) == ("failed", "cert_file: server.pem expired 1 day ago")
 
 
 def test_the_first_that_expires_and_the_last_that_begins_decide() -> None:

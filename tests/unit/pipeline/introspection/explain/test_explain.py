@@ -17,7 +17,6 @@ from monitor.pipeline.introspection.explain import (
     above,
     at_least,
     clock_time,
-    several,
 )
 from monitor.pipeline.introspection.explain.evaluator import explain_evaluator
 from monitor.pipeline.introspection.explain.trace import explain_trace
@@ -83,7 +82,3 @@ def test_a_time_that_no_calendar_has_is_unknown(at):
 )
 def test_a_share_is_rounded_up_to_four_digits(value, enough, more):
     assert (at_least(value), above(value)) == (enough, more)
-
-
-def test_numbers_of_things_are_written_with_their_plural():
-    assert [several(number, "span") for number in (0, 1, 2, 1234)] == ["0 spans", "1 span", "2 spans", "1,234 spans"]
