@@ -33,6 +33,16 @@ class Carried:
     def __init__(self, before: Mapping[str, object] | None = None) -> None:
         self._before = dict(before or {})
         self._left: dict[str, object] = {}
+        self._names: set[str] = set()
+
+    def own(self, name: str) -> str:
+        """Return `name` for one part alone: a second part of this life that asks for it gets `name 2`."""
+        found, number = name, 1
+        while found in self._names:
+            number += 1
+            found = f"{name} {number}"
+        self._names.add(found)
+        return found
 
     def take(self, name: str, kind: type[T]) -> T | None:
         """Return what was left under `name`; None if nothing was."""

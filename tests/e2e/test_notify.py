@@ -62,6 +62,23 @@ def test_a_chat_and_a_service_of_apprise_learn_that_an_alert_fires_and_ends(tmp_
     check_service(service)
 
 
+def test_two_channels_of_one_chat_each_learn_of_the_end_of_an_alert_after_a_reload(tmp_path: Path) -> None:
+    with webhook() as chat:
+        notify: list[dict[str, Any]] = [{"type": "slack", "url": f"{chat.address}services/{name}"} for name in "AB"]
+        with MonitorProcess(tmp_path, {**configuration(notify), "reload": {"http": True}}) as monitor:
+            send(monitor, BAD)
+            wait_until(lambda: len(chat.bodies) == 2, 60, "the alert in both channels")
+            assert monitor.reload(runbooks_url="https://wiki.example").startswith("200")
+
+            def over() -> bool:
+                send(monitor, GOOD)
+                return len(chat.bodies) == 4
+
+            wait_until(over, 120, "its end in both channels")
+            assert monitor.terminate(12) == 0
+    assert [body["text"].partition(" ")[0] for body in chat.bodies] == ["Firing:"] * 2 + ["Resolved"] * 2
+
+
 def check_chat(chat: Webhook) -> None:
     for body, word in zip(chat.bodies, ("Firing", "Resolved after"), strict=True):
         section, context = body["blocks"]

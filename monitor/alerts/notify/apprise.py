@@ -74,8 +74,9 @@ class Apprise(Notifier):
             for number, url in enumerate(self.urls):
                 tasks.start_soon(self._serve, inboxes[number], runtime, number, url.get_secret_value())
             while True:
-                for one in inboxes:
-                    one.put(inbox.states)
+                if inbox.filled:
+                    for one in inboxes:
+                        one.put(inbox.states)
                 await inbox.wait(float("inf"))
 
     @property
@@ -103,6 +104,7 @@ class Apprise(Notifier):
             delivery=DeliveryState(late_diagnosis=self.late_diagnosis),
             send=send,
             where=where,
+            identity=url,
             severity=self.severity,
             at_most=1,
         )

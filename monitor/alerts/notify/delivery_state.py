@@ -7,7 +7,7 @@ learns the current state once, and memory is bounded by the number of alerts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from monitor.alerts.catalogue import DIAGNOSIS, held_back
 from monitor.alerts.policy import Severity
@@ -63,8 +63,8 @@ class DeliveryState:
         self._held_back: frozenset[_Key] = frozenset()
 
     def resume(self, before: DeliveryState) -> None:
-        """Take over what the receiver knows from the state that was kept until a reload."""
-        self._entries = before._entries
+        """Take over what the receiver knows from the state that was kept until a reload, which stays as it is."""
+        self._entries = {key: replace(entry) for key, entry in before._entries.items()}
 
     def update(self, states: Iterable[AlertState], now: float, wall: float) -> int:
         """Take the current states at `now`, which is `wall` on the wall clock.
@@ -105,8 +105,10 @@ class DeliveryState:
         """Record that the receiver accepted these notifications, which were due since the last `update`."""
         for notice in notices:
             key = _key(notice.state)
+            entry = self._entries.get(key)
+            if entry is None:
+                continue
             if notice.ended is None:
-                entry = self._entries[key]
                 entry.announced, entry.announced_at = True, now
                 entry.diagnosed |= DIAGNOSIS in notice.state.annotations
             else:

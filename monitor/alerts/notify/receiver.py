@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
@@ -125,6 +126,7 @@ class HttpNotifier(Notifier):
                 delivery=delivery,
                 send=lambda notices: post(body(notices)),
                 where=urlsplit(url).netloc,
+                identity=url,
                 severity=self.severity,
                 at_most=at_most,
             )
@@ -171,6 +173,7 @@ async def serve(
     delivery: DeliveryState,
     send: Send,
     where: str = "",
+    identity: str = "",
     severity: Severity | None = None,
     at_most: int | None = None,
 ) -> None:
@@ -183,6 +186,7 @@ async def serve(
         delivery: what the receiver knows.
         send: delivers notifications, all or none of them; raises `NotDelivered`.
         where: the receiver's address in events, without secrets.
+        identity: its whole URL, which tells it from others of its type over a reload. Only a hash of it is kept.
         severity: the only severity that the receiver learns of; None: all.
         at_most: how many notifications `send` gets at once; None: all that are due.
     """
@@ -190,7 +194,9 @@ async def serve(
         outcome: runtime.metrics.notifications.labels(name, outcome) for outcome in ("sent", "failed", "superseded")
     }
     retry, retry_at = FIRST_RETRY, -math.inf
-    key = f"receiver {name} {where} {severity or ''}"
+    # Two channels of one chat have the same address; two entries with the same URL are told apart by their order.
+    known_by = hashlib.sha256(f"{severity or ''} {identity}".encode()).hexdigest()
+    key = runtime.carried.own(f"receiver {name} {known_by}")
     before = runtime.carried.take(key, DeliveryState)
     if before is not None:
         delivery.resume(before)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -19,8 +23,10 @@ from monitor.alerts.notify import (
     read_notifier,
     read_notifiers,
 )
+from monitor.alerts.state import AlertState
 from monitor.clock import SystemClock
 from monitor.errors import ConfigError
+from monitor.stages import Runtime
 from tests.support.alerts import answer, counted, receiver, running, state
 from tests.support.runtime import runtime
 from tests.support.tools import until
@@ -156,6 +162,47 @@ async def test_a_receiver_that_is_not_there_hears_how_things_stand_when_it_is() 
     ((_, _, body),) = gone.posts
     assert [(alert["labels"]["app"], alert["status"]) for alert in body["alerts"]] == [("shop", "firing")]
     assert counted(lent, "webhook", "superseded") == 1
+
+
+async def life(notifiers: Sequence[Notifier], lent: Runtime, states: Sequence[AlertState], sent: int) -> Runtime:
+    """Run receivers with one configuration until so many notifications were sent; what the next life is lent."""
+    inboxes = [Inbox() for _ in notifiers]
+    async with AsyncExitStack() as stack:
+        for one, inbox in zip(notifiers, inboxes, strict=True):
+            await stack.enter_async_context(running(partial(one.run, inbox, lent)))
+        for inbox in inboxes:
+            inbox.put(states)
+        await until(lambda: sum(counted(lent, kind, "sent") for kind in ("webhook", "apprise")) == sent)
+    return replace(lent, carried=lent.carried.next(failed=False))
+
+
+@pytest.mark.parametrize(("kind", "paths"), [("webhook", ("A", "B")), ("apprise", ("A", "B")), ("webhook", ("A", "A"))])
+async def test_after_a_reload_each_of_two_receivers_at_one_address_learns_of_the_end_and_of_what_is_new(
+    kind: str, paths: Sequence[str]
+) -> None:
+    async with receiver() as there:
+        urls = [f"{there.address}/{path}" for path in paths]
+        if kind == "apprise":
+            both = [made({"type": kind, "urls": [url.replace("http:", "json:")]}) for url in urls]
+        else:
+            both = [made({"type": kind, "url": url}) for url in urls]
+        lent = await life(both, runtime(SystemClock()), [state()], 2)
+        lent = await life(both, lent, [state()], 2)
+        lent = await life(both, lent, [state(app="bank")], 6)
+    heard = Counter(line.split()[1] for line, _, body in there.posts for _ in body.get("alerts", [body]))
+    assert heard == Counter([f"/{path}" for path in paths] * 3)
+
+
+async def test_services_of_apprise_are_told_nothing_after_a_reload_until_the_alerts_were_checked() -> None:
+    async with receiver() as there:
+        one = made({"type": "apprise", "urls": [there.address.replace("http:", "json:")]})
+        lent = await life([one], runtime(SystemClock()), [state()], 1)
+        inbox = Inbox()
+        async with running(partial(one.run, inbox, lent)):
+            await anyio.wait_all_tasks_blocked()
+            inbox.put([state(), state(app="bank")])
+            await until(lambda: counted(lent, "apprise", "sent") == 2)
+    assert [body["type"] for _, _, body in there.posts] == ["failure", "failure"]
 
 
 async def test_alertmanager_is_sent_both_severities_with_an_end_that_lies_ahead_and_again() -> None:
