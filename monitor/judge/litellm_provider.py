@@ -33,6 +33,8 @@ _CALLBACKS = (
     "_async_input_callback",
 )
 
+_MOST_TOKENS = 10**9  # a count beyond this, or below zero, is an error of the provider: the estimate is charged instead
+
 # Once per process, before any other call: the session of the warm-up would answer calls made meanwhile.
 _warming = threading.Lock()
 _warmed: list[bool] = []
@@ -246,7 +248,8 @@ def _reply(completion: Any) -> Reply:
     extra = getattr(message, "provider_specific_fields", None) or {}
     usage = getattr(completion, "usage", None)
     spent = (getattr(usage, "prompt_tokens", None) or 0, getattr(usage, "completion_tokens", None) or 0)
-    known = sum(spent) > 0  # litellm writes zeros if the provider sent no usage
+    # litellm writes zeros if the provider sent no usage, and passes on whatever it sent.
+    known = all(0 <= one < _MOST_TOKENS for one in spent) and sum(spent) > 0
     return Reply(
         text=message.content,
         finish=str(choice.finish_reason or ""),

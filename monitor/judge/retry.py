@@ -284,7 +284,7 @@ def retry_after(headers: object, now: float) -> float | None:
             return seconds
     try:
         return max(0.0, parsedate_to_datetime(found.get("retry-after", "")).timestamp() - now)
-    except ValueError:
+    except (ValueError, OverflowError):  # a day or a year of many digits
         return None
 
 

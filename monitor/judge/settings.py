@@ -19,8 +19,9 @@ class Budget(Component):
     """Limits on the cost of evaluations. Periods are calendar hours and days in UTC; counting starts with the process.
 
     Before a call its highest estimated price is reserved, after it the real price is charged, so calls in flight do not
-    exceed a limit. Evaluations that do not fit are unscored with the reason `budget`. Replicas that share a Kafka
-    source share each limit in proportion to their partitions.
+    exceed a limit. A call whose reply counts no tokens, or an impossible number of them, is charged at the estimate.
+    Evaluations that do not fit are unscored with the reason `budget`. Replicas that share a Kafka source share each
+    limit in proportion to their partitions.
     """
 
     dollars_per_day: float | None = Field(default=None, gt=0)

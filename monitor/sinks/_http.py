@@ -156,7 +156,7 @@ class Api:
         except ValueError:
             try:
                 at = parsedate_to_datetime(said)
-            except ValueError:
+            except (ValueError, OverflowError):  # a day or a year of many digits
                 return 0.0
             seconds = (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() - self._clock.now()
         return max(seconds, 0.0) if math.isfinite(seconds) else 0.0

@@ -148,6 +148,16 @@ def test_a_clock_that_is_more_than_a_minute_off_is_named(tmp_path, llm):
     assert level(examined(written(tmp_path, llm)), "agrees with the provider") == "ok"
 
 
+def test_a_judge_that_counts_its_tokens_below_zero_or_sends_no_date_is_examined_to_the_end(tmp_path, llm):
+    def odd(asked: Asked) -> say.Reply:
+        reply = replace(verdicts(asked), headers={"date": f"Mon, {'9' * 20} Jan 2026 00:00:00 GMT"})
+        reply.body["usage"] = {"prompt_tokens": 100, "completion_tokens": -20, "total_tokens": 80}
+        return reply
+
+    llm.always(odd)
+    assert level(examined(written(tmp_path, llm)), "5 of 5 known cases") == "ok"
+
+
 def test_a_port_that_somebody_else_has_is_a_failure(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         config = written(tmp_path, sources=[{"type": "otlp_http", "port": taken.getsockname()[1]}])

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -333,6 +334,26 @@ async def test_missing_usage_is_charged_at_the_estimate(rig, llm):
     assert verdict.output_tokens == 50
     assert verdict.input_tokens > 100
     assert verdict.dollars > 50 * 0.6e-6
+
+
+@pytest.mark.parametrize("absurd", [(100, -20), (-1, 20), (1, -1_000_000), (100, 10**9), (10**400, 1)])
+async def test_counts_of_tokens_that_cannot_be_are_charged_at_the_estimate_and_cost_no_verdict(rig, llm, absurd):
+    reply = good()
+    reply.body["usage"] = {"prompt_tokens": absurd[0], "completion_tokens": absurd[1], "total_tokens": sum(absurd)}
+    llm.always(reply)
+    async with rig.judge(budget={"dollars_per_day": 1}) as judge:
+        verdict = await judge.ask(question())
+    assert verdict.data["score"] == 5
+    assert verdict.output_tokens == 50
+    assert verdict.dollars > 50 * 0.6e-6
+    assert rig.value("ragmonitor_judge_cost_dollars_total") == pytest.approx(verdict.dollars)
+
+
+async def test_a_retry_after_with_a_date_of_too_many_digits_is_left_out(rig, llm):
+    llm.then(replace(say.status(429), headers={"retry-after": f"Mon, {'9' * 20} Jan 2026 00:00:00 GMT"}))
+    llm.always(good())
+    async with rig.judge() as judge:
+        assert (await judge.ask(question())).attempts == 2
 
 
 async def test_with_thirty_two_callers_and_no_usage_the_budget_is_not_overrun(rig, llm):

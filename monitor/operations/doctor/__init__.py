@@ -6,11 +6,11 @@ print(finding.level, finding.place, finding.message)
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 from monitor.clock import Clock, SystemClock
 from monitor.config import Config
-from monitor.operations.doctor.findings import Finding, Level, failed, ok, warning
+from monitor.operations.doctor.findings import Finding, Level, broken, failed, ok, warning
 from monitor.operations.doctor.judge import check_judges, check_keys
 from monitor.operations.doctor.kafka import check_brokers
 from monitor.operations.doctor.local import check_local
@@ -24,11 +24,21 @@ async def examine(config: Config, *, call_judges: bool = True, clock: Clock | No
     `call_judges`: make about ten short calls to each judge, at their price; otherwise only check that there is a key.
     Blocks the event loop for some seconds where addresses do not respond.
     """
-    for finding in (*check_local(config, clock or SystemClock()), *check_brokers(config)):
+    for finding in _kept("this machine", check_local(config, clock or SystemClock())):
+        yield finding
+    for finding in _kept("brokers", check_brokers(config)):
         yield finding
     if call_judges:
         async for finding in check_judges(config):
             yield finding
     else:
-        for finding in check_keys(config):
+        for finding in _kept("judges", check_keys(config)):
             yield finding
+
+
+def _kept(place: str, findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Yield the findings of a check. An exception is one more of them, so that the rest is not lost."""
+    try:
+        yield from findings
+    except Exception as error:  # noqa: BLE001 - as said
+        yield broken(place, error)

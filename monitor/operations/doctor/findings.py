@@ -34,3 +34,9 @@ def warning(place: str, message: str, fix: str) -> Finding:
 def failed(place: str, message: str, fix: str) -> Finding:
     """Report that something does not work."""
     return Finding("failed", place, message, fix)
+
+
+def broken(place: str, error: Exception) -> Finding:
+    """Report that a check itself raised an exception, so that no more of its findings come."""
+    message = f"its checks ended with {type(error).__name__}, which is an error in the monitor"
+    return failed(place, message, "report it as a bug, with the version; the other findings hold")

@@ -24,7 +24,7 @@ from monitor.judge.settings import JudgeSettings
 from monitor.judge.setup import before_a_call, key_variable, place_of, provider_in, remedy, remedy_in
 from monitor.model.case import Message
 from monitor.model.outcome import EvaluationResult, Score, UnscoredReason
-from monitor.operations.doctor.findings import Finding, failed, ok, warning
+from monitor.operations.doctor.findings import Finding, broken, failed, ok, warning
 from monitor.pipeline.configured_evaluator import DEFAULT_JUDGE, ConfiguredEvaluator
 from monitor.pipeline.scoring import Scorer
 from monitor.quantities import dollars, timing
@@ -98,8 +98,11 @@ async def check_judges(config: Config) -> AsyncIterator[Finding]:
             if name != DEFAULT_JUDGE or not config.judges:
                 yield warning(place, "no model is configured: judged evaluators are off", "set `judge.model`")
             continue
-        async for finding in _one(config, name, place, settings):
-            yield finding
+        try:
+            async for finding in _one(config, name, place, settings):
+                yield finding
+        except Exception as error:  # noqa: BLE001 - the findings on the other judges must not be lost
+            yield broken(place, error)
 
 
 async def _one(config: Config, name: str, place: str, settings: JudgeSettings) -> AsyncIterator[Finding]:
@@ -153,7 +156,7 @@ def _clock(place: str, exchanges: list[Exchange], clock: Clock) -> Iterator[Find
     date = next((one.reply.date for one in exchanges if one.reply is not None and one.reply.date), "")
     try:
         off = clock.now() - parsedate_to_datetime(date).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):  # a day or a year of many digits
         return
     if abs(off) > _MAX_CLOCK_OFFSET:
         ahead = "ahead of" if off > 0 else "behind"

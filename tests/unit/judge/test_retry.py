@@ -150,6 +150,7 @@ def test_d21_the_code_of_the_provider_counts_where_its_text_repeats_the_prompt()
         ({"retry-after": "inf"}, None),
         ({"retry-after": "-1"}, None),
         ({"retry-after": "soon"}, None),
+        ({"retry-after": f"Mon, {'9' * 20} Jan 2026 00:00:00 GMT"}, None),
         ({}, None),
         (None, None),
         (42, None),

@@ -79,6 +79,14 @@ async def test_retry_after_is_read_in_both_its_forms(form: str) -> None:
         assert len(api.asked) == 1
 
 
+async def test_retry_after_with_a_date_of_too_many_digits_is_left_out() -> None:
+    absurd = f"Mon, {'9' * 20} Jan 2026 00:00:00 GMT"
+    with HttpApi(Says(429, headers={"retry-after": absurd})) as api:
+        with pytest.raises(Overloaded, match="answered 429") as caught:
+            await deliver(langfuse(api.url))
+        assert caught.value.retry_after == 0.0
+
+
 async def test_retry_after_is_waited_for(tmp_path: Path) -> None:
     with HttpApi(Says(429, headers={"retry-after": "1"}), Says()) as api:
         async with followed(tmp_path, langfuse(api.url)) as at:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from monitor import config
+from monitor.operations.doctor import examine, local
+from monitor.operations.doctor import judge as doctor_judge
 from monitor.operations.doctor.judge import check_keys
 
 TEXT = """
@@ -38,3 +41,19 @@ def test_doctor_says_whether_the_file_holds_a_key_without_showing_it(tmp_path: P
     assert (missing.level, there.level) == ("failed", "ok")
     assert "sk-secret" not in str(there)
     assert str(file) in str(missing)
+
+
+@pytest.mark.anyio
+async def test_a_check_that_raises_is_a_finding_and_loses_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raises(*_: object, **__: object) -> None:
+        raise RuntimeError("with a text of somebody")
+
+    monkeypatch.setattr(doctor_judge, "open_judge", raises)
+    monkeypatch.setattr(local.shutil, "disk_usage", raises)
+    kafka = {"type": "kafka", "brokers": "127.0.0.1:1", "topics": {"spans": "otlp_proto"}}
+    given = config.parse({**yaml.safe_load(TEXT), "sources": [kafka]})
+    found = [one async for one in examine(given)]
+    raised = [one.place for one in found if "RuntimeError" in one.message]
+    assert raised == ["this machine", "judge", "judges.small"]
+    assert any("cannot connect" in one.message for one in found)
+    assert "somebody" not in str(found)
