@@ -9,7 +9,6 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -27,7 +26,6 @@ from monitor.config.limits import MemoryPlan
 from monitor.config.sections import StorageSettings
 from monitor.errors import ConfigError, MonitorError
 from monitor.errors.explanation import placed
-from monitor.jobs.backfill import store as backfill
 from monitor.jobs.self_telemetry.run import open_telemetry
 from monitor.judge.client import JudgeClient, open_judge
 from monitor.judge.pause import Pause
@@ -35,6 +33,7 @@ from monitor.judge.setup import place_of
 from monitor.model.outcome import EvaluationResult
 from monitor.model.severe import SevereCase
 from monitor.operations.event_loop import unwrap_errors
+from monitor.operations.storage_folder import refuse_newer
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.followers import Followers
 from monitor.pipeline.introspection.evaluator_status import StatusTracker, TrackedEvaluator
@@ -51,32 +50,15 @@ from monitor.stages.doors import Doors
 from monitor.stages.reloads import Carried
 from monitor.stages.stop_deadline import StopDeadline
 from monitor.statistics.windows import Windows
-from monitor.storage import files, folder, incidents, labels, severe_cases, state_file
-from monitor.storage.history import tables
+from monitor.storage import files, folder
 from monitor.storage.history.feed import Feed
 from monitor.storage.request_log import Recorder, recording
-from monitor.storage.request_log import store as request_log
 from monitor.storage.severe_cases import SevereCaseFile
-from monitor.storage.spool import PoisonGuard, Spool, open_spool, retained
-from monitor.storage.spool import table as spool_table
-from monitor.storage.sqlite import refuse_newer
+from monitor.storage.spool import PoisonGuard, Spool, open_spool
 from monitor.storage.state_file import open_state
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.health import Health
 from monitor.telemetry.metrics import Metrics, samples, total
-
-_FORMATS: Final = {
-    files.SPOOL: spool_table.FORMAT,
-    files.RETAINED: retained.FORMAT,
-    files.HISTORY: tables.FORMAT,
-    files.REQUEST_LOG: request_log.FORMAT,
-    files.SEVERE_CASES: severe_cases.FORMAT,
-    files.BACKFILL: backfill.FORMAT,
-    files.INCIDENTS: incidents.FORMAT,
-    files.LABELS: labels.FORMAT,
-    files.STATE: state_file.FORMAT,
-}
-"""What each database of the storage folder holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,9 +228,7 @@ async def _open_sinks(
 
 def _take_over(path: Path) -> None:
     """Note that this version writes the folder now. Raises `ConfigError` where any file in it is of a newer one."""
-    folder.refuse_newer(path)
-    for name, form in _FORMATS.items():
-        refuse_newer(path / name, form)
+    refuse_newer(path)
     folder.mark(path)
 
 

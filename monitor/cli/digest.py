@@ -14,7 +14,9 @@ from monitor.cli.console.output import clean, echo_json, echo_lines, exit_status
 from monitor.clock import SystemClock
 from monitor.operations.digest import Digest, as_object, build_digest, digest_request
 from monitor.operations.digest.words import sections_of, title_of
+from monitor.operations.storage_folder import existing_history
 from monitor.quantities import parse_duration
+from monitor.storage import files
 
 _MINUTE: Final = 60.0
 
@@ -40,13 +42,14 @@ def digest(
     """Print how the past week compares with the week before: rates, incidents, what to mend, spend, coverage.
 
     Reads the storage folder, also while a monitor writes it. Says which rates surely changed, which did not, and of
-    which there is too little to say. Exit status 1 when there is no history.
+    which there is too little to say. Exit status 1 when the history cannot be read.
     """
     period = _options.read("--since", parse_duration, since)
     if period < _MINUTE:
         raise typer.BadParameter("must be a minute or more", param_hint="--since")
     settings = configuration.load(config)
     now = SystemClock().now()
+    existing_history(settings.storage.path / files.HISTORY)
     with exit_status_1():
         wanted = digest_request(settings, before=now - 2 * period, since=now - period, until=now, app=app)
         found = build_digest(wanted)

@@ -17,6 +17,7 @@ from monitor.cli import _options
 from monitor.cli._options import ConfigPath, Json
 from monitor.cli.console.gate_report import EXIT_STATUS, as_object, write_junit
 from monitor.cli.console.output import echo_json, echo_lines
+from monitor.cli.console.output import report as report_problem
 from monitor.clock import SystemClock
 from monitor.errors import ConfigError
 from monitor.operations import gate as operation
@@ -126,7 +127,12 @@ def gate(
     elif token_file is not None or ca_file is not None:
         raise ConfigError("--token-file and --ca-file need --prometheus")
     else:
-        source = HistorySums(configuration.load(config).storage.path / files.HISTORY)
+        settings = configuration.load(config)
+        history = HistorySums(settings.storage.path / files.HISTORY)
+        known = {one.evaluator.name for one in settings.configured_evaluators} | history.evaluators()
+        for name in (one.evaluator for one in criteria.limits if one.evaluator not in known):
+            report_problem(f"no evaluator named {name} is configured, and the history has no scores of one")
+        source = history
     report = operation.decide(criteria, source, SystemClock().now())
     if junit is not None:
         write_junit(report, junit)

@@ -24,6 +24,7 @@ from monitor.jobs.diagnosis import (
 from monitor.jobs.diagnosis.words import in_words
 from monitor.operations.incidents import incident
 from monitor.operations.result_files import ResultFiles
+from monitor.operations.storage_folder import existing_history
 from monitor.storage import files
 
 __all__ = [
@@ -56,7 +57,7 @@ def diagnose_rate(
         raise ConfigError(f"--evaluator {evaluator}: not one of {', '.join(sorted(known))}")
     now = (clock or SystemClock()).now()
     request = DiagnosisRequest(app, evaluator, window)
-    return diagnose_history(config.storage.path / files.HISTORY, config.slices, request, now)
+    return diagnose_history(existing_history(config.storage.path / files.HISTORY), config.slices, request, now)
 
 
 def diagnose_alert(config: Config, incident_id: str, *, clock: Clock | None = None) -> RateDiagnosis:

@@ -34,6 +34,7 @@ from monitor.jobs.unanswered import (
     unanswered_report,
 )
 from monitor.operations.result_files import ResultFiles
+from monitor.operations.storage_folder import existing_history
 from monitor.statistics.topics import topic_words
 from monitor.storage import files
 from monitor.storage.history.answers import AnswerReader
@@ -86,7 +87,8 @@ def find_documents(
     if results:
         read = ResultFiles(results, app, evaluator)
         return replace(documents_report(read, request, read.now), unread=read.unread)
-    return documents_report(AnswerReader(config.storage.path / files.HISTORY), request, (clock or SystemClock()).now())
+    stored = AnswerReader(existing_history(config.storage.path / files.HISTORY))
+    return documents_report(stored, request, (clock or SystemClock()).now())
 
 
 def find_unanswered(
@@ -101,5 +103,5 @@ def find_unanswered(
     if results:
         read = ResultFiles(results, app)
         return replace(unanswered_report(read, topics, request, read.now), unread=read.unread)
-    stored = AnswerReader(config.storage.path / files.HISTORY)
+    stored = AnswerReader(existing_history(config.storage.path / files.HISTORY))
     return unanswered_report(stored, topics, request, (clock or SystemClock()).now())

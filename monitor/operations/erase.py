@@ -15,6 +15,7 @@ from monitor.clock import Clock, SystemClock
 from monitor.config.model import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.jobs.backfill import store as backfill
+from monitor.operations.storage_folder import refuse_newer, require_state
 from monitor.privacy import audit, erasure, pseudonyms
 from monitor.sinks.history import HistorySink
 from monitor.storage import files, incidents, labels, severe_cases
@@ -59,13 +60,15 @@ def erase(
     """Delete a request by its trace id (or the `request_id` of a row), or all requests of a user.
 
     A running monitor goes on, and drops what it has in work. Sums by the minute stay. With `dry_run` nothing is
-    deleted. Raises `ConfigError` unless just one of both is given, and where a file cannot be read or written: then the
-    deletion may be incomplete.
+    deleted. Raises `ConfigError` unless just one of both is given, where the storage folder is no monitor's or of a
+    newer version, and where a file cannot be read or written: then the deletion may be incomplete.
     """
     if bool(trace) == bool(user):
         raise ConfigError("give either a trace or a user")
     now = (clock or SystemClock()).now()
     folder = config.storage.path
+    require_state(folder)
+    refuse_newer(folder)
     stores = _stores(config)
     folders = {folder, *(one.path.parent for one in stores)}
     retained = folder / files.RETAINED

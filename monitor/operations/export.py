@@ -16,6 +16,7 @@ from monitor.errors import ConfigError, MonitorError
 from monitor.model.case import Traffic, trace_of
 from monitor.model.external import ScoreSource
 from monitor.model.outcome import RateScope
+from monitor.operations.storage_folder import existing_history
 from monitor.privacy import audit
 from monitor.privacy.detectors import pieces
 from monitor.storage import files
@@ -67,9 +68,7 @@ def collect(storage: StorageSettings, wanted: ExportFilter, *, redact: bool = Tr
     `redact`: mask personal data and secrets in every text. Raises `ConfigError` where there is no history, or its
     results have no texts.
     """
-    path = storage.path / files.HISTORY
-    if not path.exists():
-        raise ConfigError(f"storage.path: there is no history at {path}; is this the monitor's configuration?")
+    path = existing_history(storage.path / files.HISTORY)
     search = Search(
         apps=(wanted.app,) if wanted.app is not None else (),
         evaluator=wanted.evaluator,

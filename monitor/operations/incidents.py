@@ -10,6 +10,7 @@ from monitor.clock import Clock, SystemClock
 from monitor.config import Config
 from monitor.errors import MonitorError
 from monitor.model.incident import IncidentNote, IncidentRecord
+from monitor.operations.storage_folder import require_state
 from monitor.privacy import audit
 from monitor.storage import files
 from monitor.storage.incidents import IncidentFile, IncidentReader
@@ -52,4 +53,5 @@ def note_incident(config: Config, name: str, text: str, *, clock: Clock | None =
 
 
 def _reader(config: Config) -> IncidentReader:
+    require_state(config.storage.path)
     return IncidentReader(config.storage.path / files.INCIDENTS)

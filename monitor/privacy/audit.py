@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from monitor.clock import Clock, SystemClock
+from monitor.privacy.private_file import open_private
 from monitor.telemetry.events import Event, Events
 
 NAME: Final = "audit.jsonl"
@@ -58,13 +59,12 @@ class Audit:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock.now()))
         line = json.dumps({"time": at, "event": event.value, **fields}, ensure_ascii=True, default=str) + "\n"
         with self._lock:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(self._path, flags, 0o600)
+            descriptor = open_private(self._path, os.O_WRONLY | os.O_APPEND)
             try:
                 if os.fstat(descriptor).st_size + len(line) > AT_MOST:
                     self._path.replace(self._path.with_name("audit.1.jsonl"))
                     os.close(descriptor)
-                    descriptor = os.open(self._path, flags, 0o600)
+                    descriptor = open_private(self._path, os.O_WRONLY | os.O_APPEND)
                 os.write(descriptor, line.encode("ascii"))
             finally:
                 os.close(descriptor)

@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from monitor.privacy.private_file import open_private
+
 SPOOL: Final = "spool.db"
 """Deliveries that are not processed yet."""
 RETAINED: Final = "retained.db"
@@ -39,7 +41,7 @@ def make_private(path: Path) -> None:
     for folder in reversed([path.parent, *path.parent.parents]):
         if not folder.exists():
             folder.mkdir(mode=0o700)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    descriptor = open_private(path, os.O_RDWR)
     try:
         if os.fstat(descriptor).st_mode & 0o077:
             os.fchmod(descriptor, 0o600)

@@ -212,6 +212,13 @@ def test_a_receiver_that_cannot_be_reached_is_a_failure(tmp_path):
     assert level(found, "cannot connect to") == "failed"
 
 
+def test_a_storage_folder_of_a_newer_version_is_named(tmp_path):
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "version.json").write_text('{"version": "9.0", "format": 99}')
+    found = examined(written(tmp_path, storage={"path": str(tmp_path / "state")}), "--no-judge", failed=1)
+    assert level(found, "written by a newer version of rag-monitor (9.0)") == "failed"
+
+
 def test_a_storage_folder_that_cannot_be_or_has_no_room_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     found = examined(written(tmp_path, storage={"path": str(tmp_path / "file" / "in")}), "--no-judge", failed=1)

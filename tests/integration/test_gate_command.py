@@ -93,6 +93,13 @@ def test_one_app_that_fails_is_enough(monitor: MonitorProcess) -> None:
     assert {one["app"] for one in found["checks"]} == {"shop", "support", "support-canary", "new"}
 
 
+def test_an_evaluator_that_nobody_knows_is_named(monitor: MonitorProcess) -> None:
+    ended = gate(monitor, "--fail-on", "overlap_groundednes:10%", "--fail-on", f"{EVALUATOR}:90%")
+    assert "no evaluator named overlap_groundednes is configured" in ended.stderr
+    assert f"named {EVALUATOR} is" not in ended.stderr
+    assert ended.exit_code == 3
+
+
 def test_two_values_of_a_slice_are_compared_by_their_ratio(monitor: MonitorProcess) -> None:
     sides = ("--against", "stable", "--canary", "service.version=2.0", "--stable", "service.version=1.9")
     ended = gate(monitor, "--fail-on", EVALUATOR, *sides, "--app", "shop", "--json")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from monitor.clock import Clock
 from monitor.errors import InvalidData
@@ -20,7 +20,7 @@ from monitor.jobs.backfill.cases import Item
 from monitor.storage import files
 from monitor.storage.damage import Repaired
 from monitor.storage.erasing import erasing
-from monitor.storage.sqlite import Database, Format, marks
+from monitor.storage.sqlite import Database, Format, ReadOnly, marks
 
 T = TypeVar("T")
 
@@ -159,20 +159,12 @@ class BackfillQueue:
 
     def missed_items(self, evaluators: Collection[str] = (), app: str = "") -> Iterator[Item]:
         """Yield the missed items, oldest first: of these evaluators (empty: of all), of one app (empty: of all)."""
-        after = 0
-        while True:
+
+        def ask(sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
             with self._file.reading() as db:
-                wanted = f"(? OR evaluator IN ({marks(evaluators)})) AND (? OR app = ?)"
-                found = db.execute(
-                    f"SELECT n, body FROM items WHERE state = 'missed' AND n > ? AND {wanted} ORDER BY n LIMIT ?",  # noqa: S608 - marks
-                    (after, not evaluators, *evaluators, not app, app, _AT_ONCE),
-                ).fetchall()
-            if not found:
-                return
-            for _, body in found:
-                with suppress(InvalidData):
-                    yield cases.load(body)
-            after = found[-1][0]
+                return db.execute(sql, values).fetchall()
+
+        return _missed(ask, evaluators, app)
 
     # -- working off
 
@@ -282,6 +274,29 @@ class BackfillQueue:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def missed_items(path: Path, evaluators: Collection[str] = (), app: str = "") -> Iterator[Item]:
+    """Yield the missed items of the queue `path`, as the method does, and change nothing on the disk.
+
+    A missing file has none. Raises `MonitorError` where the file cannot be read.
+    """
+    return (
+        _missed(ReadOnly(path, FORMAT, name="the backfill queue").query, evaluators, app) if path.exists() else iter(())
+    )
+
+
+def _missed(
+    ask: Callable[[str, Sequence[Any]], list[tuple[Any, ...]]], evaluators: Collection[str], app: str
+) -> Iterator[Item]:
+    after = 0
+    wanted = f"(? OR evaluator IN ({marks(evaluators)})) AND (? OR app = ?)"
+    sql = f"SELECT n, body FROM items WHERE state = 'missed' AND n > ? AND {wanted} ORDER BY n LIMIT ?"  # noqa: S608 - marks
+    while found := ask(sql, (after, not evaluators, *evaluators, not app, app, _AT_ONCE)):
+        for _, body in found:
+            with suppress(InvalidData):
+                yield cases.load(body)
+        after = found[-1][0]
 
 
 def _row(item: Item, body: bytes, *, state: str, now: float, batch: str = "") -> tuple[object, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -21,7 +21,7 @@ from monitor.errors import ConfigError
 from monitor.jobs.backfill.cases import BackfillOrigin, Item
 from monitor.jobs.backfill.evaluation import BackfillContext
 from monitor.jobs.backfill.run import Backfill, UntilDone, somebody_works
-from monitor.jobs.backfill.store import NAME, BackfillQueue
+from monitor.jobs.backfill.store import NAME, BackfillQueue, missed_items
 from monitor.jobs.topics import TOPIC, kept_names
 from monitor.judge.budget import estimate_tokens, tariff
 from monitor.judge.provider import Exchange, RecordingProvider
@@ -31,6 +31,7 @@ from monitor.operations.backfill import traffic
 from monitor.operations.backfill.selection import BackfillRequest, EvaluationSelector, SelectionCounts
 from monitor.operations.event_loop import unwrap_errors
 from monitor.operations.progress import NO_PROGRESS, Progress, Report, ignore
+from monitor.operations.storage_folder import require_state
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.followers import Followers
 from monitor.pipeline.publish import Publisher
@@ -97,6 +98,9 @@ class BackfillProgress:
     reason: str = ""
 
 
+_MissedItems: TypeAlias = Callable[[Collection[str], str], Iterable[Item]]
+
+
 class BackfillClient:
     """The backfill queue of one storage folder, for those who ask. Close it, or use it as a context manager.
 
@@ -136,7 +140,8 @@ class BackfillClient:
         """
         selection = EvaluationSelector(self._config, request, self._clock)
         by_evaluator: defaultdict[str, list[Item]] = defaultdict(list)
-        for item in await self._select(selection, request, report):
+        missed = partial(missed_items, self._folder / NAME)  # the queue is neither made nor repaired
+        for item in await self._select(selection, request, report, missed):
             by_evaluator[item.evaluator].append(item)
         configured = {one.evaluator.name: one for one in self._config.configured_evaluators}
         costs = []
@@ -152,7 +157,7 @@ class BackfillClient:
         Raises `ConfigError` where the request cannot be fulfilled.
         """
         selection, batch = EvaluationSelector(self._config, request, self._clock), uuid.uuid4().hex
-        items = await self._select(selection, request, report)
+        items = await self._select(selection, request, report, self._store.missed_items)
         asked = self._store.ask(items, batch=batch, now=self._clock.now())
         return Enqueued(
             batch,
@@ -215,9 +220,12 @@ class BackfillClient:
         after = self._progress(batch, reason)
         return replace(after, done=Counter(after.done) - Counter(before))
 
-    async def _select(self, selection: EvaluationSelector, request: BackfillRequest, report: Report) -> Iterable[Item]:
+    async def _select(
+        self, selection: EvaluationSelector, request: BackfillRequest, report: Report, missed: _MissedItems
+    ) -> Iterable[Item]:
         if request.source is BackfillOrigin.MISSED:
-            return selection.of_missed(self._store.missed_items(request.evaluators, request.app or ""))
+            require_state(self._folder)
+            return selection.of_missed(missed(request.evaluators, request.app or ""))
         replay = traffic.Replay(self._config)
         match request.source:
             case BackfillOrigin.FILE:

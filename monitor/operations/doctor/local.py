@@ -17,6 +17,7 @@ from monitor.config import Config
 from monitor.errors import ConfigError
 from monitor.operations.doctor.findings import Finding, failed, ok, warning
 from monitor.operations.monitor_client import MonitorClient
+from monitor.operations.storage_folder import refuse_newer
 from monitor.quantities import number_of
 from monitor.stages import type_name
 from monitor.telemetry.events import Events
@@ -56,8 +57,12 @@ def components(config: Config) -> Iterator[tuple[str, Any]]:
 
 
 def check_storage(config: Config) -> Finding:
-    """Check that the storage folder can be written, and has room for what it may hold."""
+    """Check that the storage folder is of no newer version, can be written, and has room for what it may hold."""
     path = config.storage.path
+    try:
+        refuse_newer(path)
+    except ConfigError as error:
+        return failed("storage", str(error), "start the newer version again, or use another folder")
     there = next(one for one in (path, *path.parents) if one.exists())
     try:
         with tempfile.TemporaryFile(dir=there) as probe:

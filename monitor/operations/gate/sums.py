@@ -17,6 +17,7 @@ from monitor.errors import ConfigError, MonitorError
 from monitor.model.outcome import RateScope
 from monitor.model.service_version import SeenVersion, ServiceVersion
 from monitor.operations.gate import Release, ResultKey, Side
+from monitor.operations.storage_folder import existing_history
 from monitor.quantities import format_duration
 from monitor.statistics.rates import Sums
 from monitor.statistics.session_products import SessionMemory, session_key
@@ -48,9 +49,7 @@ class HistorySums:
     """
 
     def __init__(self, path: Path) -> None:
-        if not path.exists():
-            raise ConfigError(f"storage.path: there is no history at {path}; is this the configuration of the monitor?")
-        self._reader = HistoryReader(path)
+        self._reader = HistoryReader(existing_history(path))
 
     def blocks(
         self, side: Side, evaluator: str, start: float, end: float, length: float
@@ -77,6 +76,13 @@ class HistorySums:
         found = {name: newest(ones, since) for name, ones in by_app.items()}
         # By whole minutes, like the sums: otherwise one minute would count on both sides.
         return {name: one._replace(at=one.at // _MINUTE * _MINUTE) for name, one in found.items() if one is not None}
+
+    def evaluators(self) -> set[str]:
+        """Return the evaluators that have scores here. Raises `ConfigError`."""
+        try:
+            return {one.evaluator for one in self._reader.generations()}
+        except MonitorError as error:
+            raise ConfigError(str(error)) from None
 
     def _minutes(self, side: Side, evaluator: str, start: float, end: float) -> Iterator[_Part]:
         for row in self._reader.sums_since(start):

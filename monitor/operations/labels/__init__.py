@@ -25,6 +25,7 @@ from monitor.operations.labels.phoenix import PhoenixLabels
 from monitor.operations.labels.reading import LabelFile, ReadLabel, VerdictWords
 from monitor.operations.labels.server import LabelServer, ResultRef, SentLabels
 from monitor.operations.labels.writing import LabelFormat, write_labels
+from monitor.operations.storage_folder import existing_history, require_state
 from monitor.sinks.langfuse import LangfuseSink
 from monitor.sinks.mlflow import Mlflow
 from monitor.sinks.phoenix import Phoenix
@@ -144,7 +145,8 @@ def stored_labels(config: Config, wanted: LabelFilter) -> list[Label]:
 
 
 def label_counts(config: Config) -> list[LabelCount]:
-    """Count the labels of the storage folder. Raises `MonitorError`."""
+    """Count the labels of the storage folder. Raises `MonitorError`; `ConfigError` where it is no monitor's."""
+    require_state(config.storage.path)
     return LabelReader(config.storage.path / files.LABELS).counts()
 
 
@@ -183,9 +185,7 @@ def push_labels(config: Config, server: LabelServer, wanted: LabelFilter) -> Sen
 
 
 def _results(config: Config, wanted: LabelFilter) -> list[dict[str, Any]]:
-    path = config.storage.path / files.HISTORY
-    if not path.exists():
-        raise ConfigError(f"storage.path: there is no history at {path}; is this the monitor's configuration?")
+    path = existing_history(config.storage.path / files.HISTORY)
     search = Search(
         apps=(wanted.app,) if wanted.app is not None else (),
         evaluator=wanted.evaluator,

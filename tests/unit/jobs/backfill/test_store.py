@@ -12,7 +12,7 @@ from monitor.clock import ManualClock
 from monitor.errors import MonitorError
 from monitor.jobs.backfill.cases import BackfillOrigin, Item
 from monitor.jobs.backfill.run import QueueLock, somebody_works
-from monitor.jobs.backfill.store import BackfillGroup, BackfillQueue, EnqueueResult, Missed
+from monitor.jobs.backfill.store import BackfillGroup, BackfillQueue, EnqueueResult, Missed, missed_items
 from monitor.model.case import Case
 from monitor.storage.damage import Repaired
 
@@ -183,3 +183,18 @@ def test_one_process_at_a_time_works_the_queue_off(tmp_path: Path) -> None:
     first.leave()
     assert second.take()
     second.leave()
+
+
+def test_what_was_missed_can_be_read_without_a_change_on_the_disk(store: BackfillQueue, tmp_path: Path) -> None:
+    path = tmp_path / "state" / "backfill.db"
+    assert list(missed_items(path)) == []
+    assert not path.parent.exists()
+    store.miss([missed(1), missed(2, evaluator="groundedness")], 0)
+    assert [one.id for one in missed_items(path)] == [one.id for one in store.missed_items()]
+    assert [one.evaluator for one in missed_items(path, ["groundedness"], "shop")] == ["groundedness"]
+    store.close()
+    content = b"no database" * 1000
+    path.write_bytes(content)
+    with pytest.raises(MonitorError, match=r"backfill\.db cannot be read"):
+        list(missed_items(path))
+    assert path.read_bytes() == content
