@@ -3,7 +3,8 @@
 Each calls for another reaction: `Overloaded` (try again later), `InvalidData` (never try again), anything else (a bug).
 Exceptions of libraries are mapped to these where the library is called.
 
-`explanation.py` explains a faulty configuration; `reading.py` and `strict_yaml.py` read what people write, with limits.
+`explanation.py` explains a faulty configuration; `reading.py` and `strict_yaml.py` read what people write, with limits;
+`surrogates.py` mends JSON of cut texts.
 """
 
 from __future__ import annotations

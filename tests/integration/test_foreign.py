@@ -132,7 +132,7 @@ def test_feedback_that_cannot_be_read_is_refused_with_what_is_allowed(local: Mon
     "body",
     [
         b'{"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "score": NaN}',
-        b'{"request_id": "r\\ud800", "label": "\\ud83d", "comment": "\\udc00"}',
+        b'{"request_id": "r\\ud80", "label": "\\ud83d", "comment": "\\udc00"}',
         b'{"request_id": "r", "score": 1e999}',
         b"[" * 10_000,
         b'{"request_id": "r", "name": "' + b"x" * 100_000 + b'", "thumbs": "up"}',

@@ -390,7 +390,7 @@ def test_34_an_id_of_wrong_length_reaches_intake_as_an_invalid_span(receiver: Se
         b"[" * 200_000,
         b'{"a":1,"a":2}',
         b'{"a":NaN}',
-        b'{"a":"\\ud800"}',
+        b'{"a":"\\ud80"}',
         b'{"resourceSpans":' + b"[" * 900 + b"]" * 900 + b"}",
     ],
     ids=lambda bad: repr(bad[:20]),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
@@ -125,6 +126,6 @@ def test_no_lone_half_of_a_character_comes_out_of_the_decoder() -> None:
     encoded = span.SerializeToString().replace(b"ABC", b"\xed\xa0\x80")
     with pytest.raises(InvalidData):
         wire.span_part(encoded, b"", b"")
-    body = b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"\\ud800"}]}]}]}'
-    with pytest.raises(InvalidData):
-        json_mapping.to_protobuf("traces", body)
+    body = b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"cut \\ud800"}]}]}]}'
+    request = ExportTraceServiceRequest.FromString(json_mapping.to_protobuf("traces", body))
+    assert request.resource_spans[0].scope_spans[0].spans[0].name == "cut \ufffd"

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from monitor.errors import InvalidData, TooLarge
+from monitor.errors import InvalidData, TooLarge, surrogates
 from monitor.extraction.feedback.telemetry import text_of
 from monitor.model.external import LONGEST_NAME, LONGEST_TEXT, USER_FEEDBACK, ExternalScore, ScoreSource
 
@@ -50,7 +50,10 @@ def take(body: bytes, *, app: str = "") -> ParsedFeedback:
     `AT_MOST` entries.
     """
     try:
-        given = orjson.loads(body)
+        try:
+            given = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            given = orjson.loads(surrogates.without_lone(body))
     except orjson.JSONDecodeError as error:
         raise InvalidData(f"the body is not JSON: {error.msg} at character {error.pos}") from None
     entries = given if isinstance(given, list) else [given]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import orjson
 
-from monitor.errors import InvalidData, TooLarge
+from monitor.errors import InvalidData, TooLarge, surrogates
 from monitor.extraction.rows.reading import recognise
 from monitor.extraction.rows.shapes import known
 from monitor.model.row import Row
@@ -59,6 +60,9 @@ def parse(line: bytes, place: str) -> object:
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError as error:
+        line = surrogates.without_lone(line)
+        with suppress(orjson.JSONDecodeError):
+            return orjson.loads(line)
         # Python's own writer puts NaN and Infinity for missing numbers; JSON does not allow them.
         if _FOREIGN_NUMBER.search(line):
             try:

@@ -6,7 +6,8 @@ The tables are made from the message descriptors, so that a field added to the p
 
 Where the protocol leaves a choice, the snake_case name of a field is read like its lowerCamelCase name
 (ignoring it would lose data without a word), and the name of an enum value like its number. A span with a malformed id
-becomes a span without ids, which intake rejects and counts; its neighbours are kept.
+becomes a span without ids, which intake rejects and counts; its neighbours are kept. Half a character (an
+escaped lone surrogate, as JavaScript writes of a text that is cut within an emoji) is replaced by U+FFFD.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from google.protobuf.message import EncodeError, Message
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from monitor.errors import InvalidData, TooLarge
+from monitor.errors import InvalidData, TooLarge, surrogates
 from monitor.model.span import Signal
 from monitor.transport.otlp.limits import MAX_MEMBERS
 from monitor.transport.otlp.wire import beginning
@@ -115,7 +116,11 @@ def to_protobuf(
 def _parse(body: bytes) -> Any:
     check_values(body)
     try:
-        data = orjson.loads(body)
+        try:
+            data = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            body = surrogates.without_lone(body)
+            data = orjson.loads(body)
         again = orjson.dumps(data)
         # A key that occurs twice is gone from the parsed data, with its colon. Most exporters write what orjson writes,
         # to the byte. Of others, counting colons is as good as a strict parser at a tenth of the cost, except for

@@ -82,6 +82,13 @@ def test_what_is_no_feedback_at_all_is_refused_as_a_whole(body, error):
         feedback.take(body)
 
 
+def test_half_a_character_in_a_comment_costs_no_vote():
+    cut = b'[{"trace_id": "%s", "thumbs": "down", "comment": "cut \\ud83d"}, {"request_id": "r", "thumbs": "up"}]'
+    found = feedback.take(cut % (b"a" * 32))
+    assert [one.explanation for one in found.external_scores] == ["cut \ufffd", ""]
+    assert found.faults == []
+
+
 def test_more_than_a_thousand_at_once_are_refused():
     with pytest.raises(TooLarge, match="1001 entries"):
         take(*([DOWN] * 1001))

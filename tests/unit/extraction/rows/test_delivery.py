@@ -93,6 +93,16 @@ def test_a_delivery_may_have_as_many_rows_as_the_limit_and_no_more(body: str) ->
         rows.take(body.encode(), max_rows=1)
 
 
+@pytest.mark.parametrize("body", ["[ONE,CUT,TWO]", "ONE\nCUT\nTWO", '{"data": [ONE,CUT,TWO]}'])
+@pytest.mark.parametrize("beside", ["1", "NaN"])
+def test_half_a_character_in_a_row_takes_neither_the_row_nor_others_with_it(body: str, beside: str) -> None:
+    cut = f'{{"request_id": "cut", "query": "Why \\ud83d", "response": "So.", "top_score": {beside}}}'
+    sent = body.replace("ONE", json.dumps(ONE)).replace("TWO", json.dumps(TWO)).replace("CUT", cut)
+    found = rows.take(sent.encode())
+    assert [row.request_id for row in found.rows] == ["1", "cut", "2"]
+    assert json.loads(found.rows[1].content)["query"] == "Why \ufffd"
+
+
 def test_blank_lines_are_no_rows_to_the_limit() -> None:
     assert ids(f"\n{LINES}\n\n \n", max_rows=2) == ["1", "2"]
 

@@ -237,7 +237,8 @@ def in_value(text: str) -> bytes:
         b'{"odd": {"a": 1, "a": "\\u003A"}}',
         in_value('{"doubleValue": NaN}'),
         in_value('{"doubleValue": Infinity}'),
-        in_value('{"stringValue": "\\ud800"}'),
+        in_value('{"stringValue": "\\ud800", "stringValue": "b"}'),
+        in_value('{"stringValue": "\\ud80"}'),
         in_value('{"stringValue": "a", "intValue": 1}'),
         in_value('{"stringValue": "a", "stringValue": "b"}'),
         in_value('{"stringValue": "a", "string_value": "b"}'),
@@ -278,6 +279,17 @@ def _taken(data: bytes) -> bool:
         return False
     assert wire.span_part(group.items[0], b"", b"")
     return True
+
+
+def test_half_a_character_costs_that_character_and_neither_its_span_nor_others() -> None:
+    cut = {"name": "CUT", "attributes": [{"key": "k", "value": {"stringValue": "a: \U0001f642 \\ CUT"}}]}
+    data = body({"name": "before"}, cut, {"name": "after"}).replace(b"CUT", b"cut \\ud83d")
+    for sent in (data, data.replace(b'": ', b'":').replace(b", ", b",")):
+        found = [
+            *ExportTraceServiceRequest.FromString(to_protobuf("traces", sent)).resource_spans[0].scope_spans[0].spans
+        ]
+        assert [one.name for one in found] == ["before", "cut \ufffd", "after"]
+        assert found[1].attributes[0].value.string_value == "a: \U0001f642 \\ cut \ufffd"
 
 
 def test_colons_in_texts_do_not_look_like_keys() -> None:
