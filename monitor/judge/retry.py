@@ -18,7 +18,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from monitor.errors import JudgeError
-from monitor.judge.setup import SAID, UNREACHABLE, PauseCause
+from monitor.judge.setup import REDIRECTED, SAID, UNREACHABLE, PauseCause
 from monitor.judge.words import own_words
 from monitor.model.outcome import UnscoredReason
 from monitor.transport.http.client import RefusedAddressError
@@ -120,7 +120,10 @@ def classify(  # noqa: PLR0911 - a table of faults, in order
         # litellm raises a plain IndexError or TypeError for a reply that is JSON but no completion.
         message = f"no usable completion ({type(error).__name__})"
         return CallFault(UnscoredReason.PROVIDER_ERROR, message, again=True, sick=True)
-    what = f" (HTTP {status}){said}" if _is_answered(error, chain) else said
+    received = _received(error, chain)
+    what = f" (HTTP {received}){said}" if received is not None else said
+    if received is not None and HTTPStatus.MULTIPLE_CHOICES <= received < HTTPStatus.BAD_REQUEST:
+        return CallFault(UnscoredReason.PROVIDER_ERROR, f"{REDIRECTED}{what}")
     lasting = _lasting(status, reply, error, what)
     if lasting is not None:
         return lasting
@@ -173,6 +176,15 @@ def _is_answered(error: BaseException, chain: list[BaseException]) -> bool:
     if any(type(one).__name__.endswith("HTTPStatusError") for one in chain):
         return True
     return len(chain) == 1 and not type(error).__module__.startswith("litellm")
+
+
+def _received(error: Exception, chain: list[BaseException]) -> int | None:
+    """Return the HTTP status that came back, also where litellm makes another one of it; None where none came."""
+    for one in reversed(chain):
+        status = getattr(getattr(one, "response", None), "status_code", None)
+        if type(one).__name__.endswith("HTTPStatusError") and isinstance(status, int):
+            return status
+    return getattr(error, "status_code", None) if _is_answered(error, chain) else None
 
 
 def _is_no_completion(error: BaseException, chain: list[BaseException]) -> bool:

@@ -38,6 +38,9 @@ SAID: Final[Mapping[PauseCause, str]] = {
 UNREACHABLE: Final = "the provider cannot be reached"
 """The beginning of every message about a connection that was not made, or broke."""
 
+REDIRECTED: Final = "the address redirects elsewhere, which is not followed"
+"""The beginning of every message about a redirect: the prompt and the key go to no other address."""
+
 
 class SetupFault(NamedTuple):
     """Why a judge cannot answer, and how that was found out: a sentence without its full stop."""
@@ -167,4 +170,6 @@ def remedy_in(text: str, place: str, settings: JudgeSettings) -> str:
         return remedy(cause, place, model=settings.model or "", key_file=settings.api_key_file is not None)
     if UNREACHABLE in text:
         return f"check {place}.api_base, and that something listens there that this machine can reach"
+    if REDIRECTED in text:
+        return f"set {place}.api_base to the final address"
     return ""

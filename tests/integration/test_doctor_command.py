@@ -110,6 +110,13 @@ def test_a_key_that_is_refused_is_named_and_nothing_more_is_asked(tmp_path, llm)
     assert "sk-canary" not in json.dumps(found)
 
 
+def test_an_address_that_redirects_is_a_failure_that_asks_for_the_final_one(tmp_path, llm):
+    llm.always(say.redirect(f"{llm.url}/elsewhere"))
+    found = examined(written(tmp_path, llm), failed=1)
+    (one,) = [one for one in found if "redirects elsewhere, which is not followed (HTTP 307)" in one["message"]]
+    assert one["fix"] == "set judge.api_base to the final address"
+
+
 def test_an_address_where_nobody_listens_is_a_failure(tmp_path, llm):
     settings = yaml.safe_load(written(tmp_path, llm).read_text())
     settings["judge"]["api_base"] = f"http://127.0.0.1:{free_port()}/v1"

@@ -389,6 +389,15 @@ OF_ITS_OWN = (
 
 
 @pytest.mark.parametrize("model", OF_ITS_OWN)
+async def test_a_redirect_is_named_as_one_and_followed_by_no_client(rig, llm, model):
+    llm.always(lambda asked: good() if "elsewhere" in asked.path else say.redirect(llm.url + "/elsewhere"))
+    async with rig.judge(model=model) as judge:
+        with pytest.raises(JudgeError, match="redirects elsewhere, which is not followed"):
+            await judge.ask(question())
+    assert len(llm.requests) == 1
+
+
+@pytest.mark.parametrize("model", OF_ITS_OWN)
 @pytest.mark.parametrize(
     ("reply", "why"),
     [

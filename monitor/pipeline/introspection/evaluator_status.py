@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Protocol
 
 from monitor.clock import Clock
 from monitor.judge.pause import Pause, Paused
-from monitor.judge.setup import UNREACHABLE
+from monitor.judge.setup import REDIRECTED, UNREACHABLE
 from monitor.model.outcome import EvaluationResult, RateScope, Score, Skipped, Unscored, UnscoredReason
 from monitor.quantities import human_duration, number_of
 from monitor.telemetry.metrics import Metrics, samples
@@ -221,8 +221,11 @@ def _without_score(facts: StatusFacts) -> str:
 
 
 def _remedy(facts: StatusFacts) -> str:
-    if UNREACHABLE in (facts.held_back_by or facts.latest):
+    met = facts.held_back_by or facts.latest
+    if UNREACHABLE in met:
         return _sentence("check judge.api_base, and that something listens there that this machine can reach")
+    if REDIRECTED in met:
+        return _sentence("set judge.api_base to the final address")
     faults = facts.faults
     most = max(faults, key=lambda reason: faults[reason], default=None)
     return _sentence(_REMEDIES.get(most, _OTHER_REMEDY)) if most is not None else ""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from monitor.judge.settings import CLASSIFIER
-from monitor.judge.setup import UNREACHABLE, PauseCause, cause_in
+from monitor.judge.setup import REDIRECTED, UNREACHABLE, PauseCause, cause_in
 from monitor.model.external import USER_FEEDBACK, ScoreSource
 from monitor.model.outcome import SkippedReason, UnscoredReason
 from monitor.pipeline.introspection.explain import Cause, EvaluatorSetup, MonitorSetup, at_least
@@ -145,6 +145,8 @@ def of_unscored(reason: str, detail: str, evaluator: EvaluatorSetup | None) -> R
         return Reason(f"{paused}{said}", _OF_A_CAUSE[cause].format(judge=judge))
     if UNREACHABLE in detail:
         return Reason(detail, f"{judge}.api_base: an address at which the provider listens, reachable from here")
+    if REDIRECTED in detail:
+        return Reason(detail, f"{judge}.api_base: the address that this one redirects to")
     made = _UNSCORED[UnscoredReason(reason)]
     text, setting = made(judge, detail, evaluator) if callable(made) else made
     return Reason(f"{text}{more}", setting.format(judge=judge))

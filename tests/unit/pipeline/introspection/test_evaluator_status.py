@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.judge.pause import Paused
-from monitor.judge.setup import PauseCause
+from monitor.judge.setup import REDIRECTED, PauseCause
 from monitor.model.outcome import UnscoredReason
 from monitor.pipeline.introspection.evaluator_status import PRECEDENCE, State, StatusFacts, status_of
 from monitor.web.rate_views import EvaluatorState
@@ -43,6 +43,12 @@ def facts(**known: Any) -> StatusFacts:
         ({"broken": "litellm cannot be loaded"}, State.ERROR, "litellm cannot be loaded", "restart"),
         ({"held_back": True}, State.ERROR, "probed every 15 seconds", "provider's status"),
         ({"scored": 5, "unscored": {TIMEOUT: 5}}, State.ERROR, "5 of 10", "judge.timeout"),
+        (
+            {"unscored": {UnscoredReason.PROVIDER_ERROR: 9}, "latest": f"{REDIRECTED} (HTTP 307)"},
+            State.ERROR,
+            "redirects elsewhere, which is not followed (HTTP 307)",
+            "Set judge.api_base to the final address.",
+        ),
         ({"scored": 0, "unscored": {TIMEOUT: 4}}, State.OK, "Nothing was due", ""),
         ({"scored": 6, "unscored": {TIMEOUT: 5}}, State.OK, "scored 6 answers in the last 15 minutes; 5", ""),
         ({"scored": 18, "unscored": {TIMEOUT: 2}}, State.DEGRADED, "2 of 20", "judge.timeout"),

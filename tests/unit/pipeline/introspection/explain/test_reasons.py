@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from monitor.judge.setup import REDIRECTED
 from monitor.model.outcome import SkippedReason, UnscoredReason
 from monitor.pipeline.introspection.explain import Cause, EvaluatorSetup, MonitorSetup, reasons
 from monitor.pipeline.ledger import RequestOutcome, TraceOutcome
@@ -53,6 +54,12 @@ def test_a_spent_budget_names_the_cap_that_is_spent(cap):
     told = reasons.of_unscored("budget", f"{cap} (20) is spent until 00:00 UTC", EVALUATOR)
     assert told.setting == f"judges.small.budget.{cap}: higher"
     assert "until 00:00 UTC" in told.text
+
+
+def test_a_redirect_asks_for_the_address_that_it_leads_to():
+    told = reasons.of_unscored("provider_error", f"{REDIRECTED} (HTTP 308)", EVALUATOR)
+    assert told.text == f"{REDIRECTED} (HTTP 308)"
+    assert told.setting == "judges.small.api_base: the address that this one redirects to"
 
 
 def test_a_setting_that_is_a_number_says_what_it_is_now():
