@@ -80,13 +80,11 @@ async def live(
     config = memory_limits.within(config, plan)
     async with AsyncExitStack() as stack:
         parts = await open_parts(config, process, plan, stack)
-        seen = await _restored(config, parts)
         topics = _topic_keeper(config, parts)
         made = build_scoring(config, parts, topics)
+        await _restore(config, parts, made)
         assembly = Assembly(config.assembly)
         pipeline = _pipeline(config, parts, made, assembly)
-        for app in sorted(seen):
-            made.evaluation.prepare(app)
         replay = await _replayed_results(config, parts, made)
         reports = HistoryReports(config.storage.path / files.HISTORY, config.slices, topics, clock)
         trials, incidents = _trial_queue(config, parts), _incident_keeper(config, parts, reports)
@@ -129,18 +127,23 @@ async def live(
         runtime.events.info(Event.STOPPED, "stopped")
 
 
-async def _restored(config: Config, parts: Parts) -> set[str]:
-    """Fill windows, baselines and generations from the history; the apps that it knows, as labels."""
+async def _restore(config: Config, parts: Parts, made: ScoringParts) -> None:
+    """Take up what the history knows: windows, baselines, generations, the names of apps and external evaluators."""
     running, now = parts.running, parts.running.runtime.clock.now()
     history, label = running.history, running.runtime.metrics.app
     named = [policy.app for policy in config.alerts if policy.app is not None]
     apps = await warm_start.label_apps(label, history, running.windows, now, first=named)
-    seen = await warm_start.fill(running.windows, history, now, parts.versions, apps, ruled=running.ruled)
+    seen = await warm_start.fill(
+        running.windows, history, now, parts.versions, apps, ruled=running.ruled, restore=made.external.restore
+    )
     await warm_start.recount(parts.checks.on_history, history, now, parts.unknown, apps)
     with contextlib.suppress(MonitorError):
         known = await history.generations(apps)
         running.generations.restore(one._replace(app=apps[one.app]) for one in known)
-    return seen
+    for app in sorted(seen):
+        made.evaluation.prepare(app)
+    for app, evaluator in running.windows.keys():  # noqa: SIM118 - not a mapping
+        made.external.prepare(app, evaluator)
 
 
 async def _replayed_results(

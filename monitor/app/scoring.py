@@ -42,6 +42,7 @@ class ScoringParts:
     queue: FairQueue
     publisher: Publisher
     processor: FeedbackProcessor
+    external: ExternalEvaluators
     backfill: Backfill
     slicing: SliceMetrics
     severe: SevereCases | None
@@ -88,9 +89,11 @@ def build_scoring(config: Config, parts: Parts, topics: TopicKeeper) -> ScoringP
         runtime=runtime,
         missed=missed,
     )
+    external = _external_evaluators(config, counting)
     processor = _processor(
         config,
         parts,
+        external,
         evaluation=evaluation,
         publisher=publisher,
         counting=counting,
@@ -103,6 +106,7 @@ def build_scoring(config: Config, parts: Parts, topics: TopicKeeper) -> ScoringP
         queue=queue,
         publisher=publisher,
         processor=processor,
+        external=external,
         backfill=backfill,
         slicing=slicing,
         severe=severe,
@@ -173,9 +177,16 @@ def _queue(config: Config, parts: Parts, scorer: Scorer) -> FairQueue:
     )
 
 
+def _external_evaluators(config: Config, counting: ResultMetrics) -> ExternalEvaluators:
+    own = {one.evaluator.name for one in config.configured_evaluators}
+    expected = {*config.feedback.evaluators, *(policy.evaluator for policy in config.alerts)}
+    return ExternalEvaluators(config.feedback, counting, own, expected, own_rules(config.alerts))
+
+
 def _processor(
     config: Config,
     parts: Parts,
+    names: ExternalEvaluators,
     *,
     evaluation: LiveEvaluation,
     publisher: Publisher,
@@ -184,11 +195,9 @@ def _processor(
     severe: SevereCases | None,
     topics: TopicKeeper,
 ) -> FeedbackProcessor:
-    own = {one.evaluator.name for one in config.configured_evaluators}
-    expected = {*config.feedback.evaluators, *(policy.evaluator for policy in config.alerts)}
     return FeedbackProcessor(
         config.feedback,
-        names=ExternalEvaluators(config.feedback, counting, own, expected, own_rules(config.alerts)),
+        names=names,
         evaluation=evaluation,
         counting=counting,
         publisher=publisher,

@@ -9,14 +9,16 @@ from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.self_alerts import evaluations_missing as missing
 from monitor.errors import MonitorError
 from monitor.model.external import ScoreSource
+from monitor.pipeline.feedback.names import PastScores
 from monitor.sinks.history import HistorySink
 from monitor.stages import PastResult, Runtime, Sink, type_name
 from monitor.statistics.windows import Windows
+from monitor.storage.history.reader import MinuteSums
 from monitor.telemetry.events import Event
 from monitor.telemetry.metrics import OVERFLOW, Capped
 
 _HOUR = 3600.0
-_OF_OTHERS = tuple(via.value for via in ScoreSource if via is not ScoreSource.OWN)  # the versions of external scores
+_SOURCES = {via.value: via for via in ScoreSource if via is not ScoreSource.OWN}  # by the version of external scores
 
 
 async def label_apps(
@@ -42,30 +44,45 @@ async def fill(
     apps: Mapping[str, str],
     *,
     ruled: RuleWindows | None = None,
+    restore: Callable[[Iterable[PastScores]], Mapping[str, str]] = lambda _: {},
 ) -> set[str]:
     """Fill the windows with what was judged before a restart, also those by the defect rules of alerts.
 
     Without a history that can be read they begin empty. `current` is the version of each evaluator: what another
-    version has judged is nothing to compare with. `apps` are the labels that `label_apps` gave. Returns those that were
-    judged, by any version.
+    version has judged is nothing to compare with. `restore` gets the external evaluators and returns the source by
+    name of those that go on: scores of another source under that name are left out. `apps` are the labels that
+    `label_apps` gave. Returns those that were judged, by any version.
     """
-    found = set()
+    found, known = set(), dict(current)
     since, minutes = now - windows.remembered, now - windows.longest
     with contextlib.suppress(MonitorError):
         hours = await history.hourly_sums(since, minutes, apps=apps) if since < minutes else []
-        for row in [*hours, *await history.sums_since(minutes // 3600 * 3600, apps=apps)]:
+        rows = [*hours, *await history.sums_since(minutes // 3600 * 3600, apps=apps)]
+        known = {**restore(_external(rows, minutes)), **current}
+        for row in rows:
             app = apps.get(row.app, OVERFLOW)
             found.add(app)
-            if row.version not in (current.get(row.evaluator), *_OF_OTHERS):
-                continue
-            windows.add_sums(app, row.evaluator, float(row.at), row.sums)
+            if row.version == known.get(row.evaluator):
+                windows.add_sums(app, row.evaluator, float(row.at), row.sums)
     with contextlib.suppress(MonitorError):
         for evaluator, rule, by_rule in ruled or ():
-            known = (current.get(evaluator), *_OF_OTHERS)
             for row in await history.rule_sums(now - by_rule.remembered, now - by_rule.longest, apps=apps):
-                if (row.evaluator, row.rule) == (evaluator, rule) and row.version in known:
+                if (row.evaluator, row.rule, row.version) == (evaluator, rule, known.get(evaluator)):
                     by_rule.add_sums(apps.get(row.app, OVERFLOW), evaluator, float(row.at), row.sums)
     return found
+
+
+def _external(rows: Iterable[MinuteSums], recent: float) -> list[PastScores]:
+    """Add up the external scores by name and source; `recent` is the second from which they count as such."""
+    found: dict[tuple[str, ScoreSource], PastScores] = {}
+    for row in rows:
+        source = _SOURCES.get(row.version)
+        if source is not None:
+            _, _, last, some, number = found.get((row.evaluator, source), (row.evaluator, source, 0.0, 0, 0))
+            some += row.judged if row.at >= recent else 0
+            one = PastScores(row.evaluator, source, max(last, float(row.at)), some, number + row.judged)
+            found[row.evaluator, source] = one
+    return list(found.values())
 
 
 async def recount(

@@ -1,10 +1,12 @@
 """A restart: the baseline of a regression comes back from the history, whatever `storage.retention` says.
 
-Not that of another version of the evaluator: what another instrument has measured is nothing to compare with.
+Not that of another version of the evaluator: what another instrument has measured is nothing to compare with. Nor are
+the scores of two sources, where both had a name at some time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +18,9 @@ from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.state import AlertState, AlertStatus
 from monitor.app.warm_start import fill, label_apps
 from monitor.clock import ManualClock
-from monitor.model.outcome import DefectRule
+from monitor.model.external import ScoreSource
+from monitor.model.outcome import DefectRule, EvaluationResult
+from monitor.pipeline.feedback.names import PastScores
 from monitor.sinks.history import HistorySink
 from monitor.statistics.change import DAY, HOUR
 from monitor.statistics.windows import Windows
@@ -166,3 +170,56 @@ async def test_apps_have_the_labels_again_that_they_had_before_and_no_more_than_
     assert seen == {"shop", shown, "unknown", "svc-0", OVERFLOW}
     found = {app: windows.sums(app, evaluator, HOUR, clock.now()).judged for app, evaluator in windows.keys()}  # noqa: SIM118 - not a mapping
     assert found == {"shop": 3, shown: 2, "unknown": 1, "svc-0": 1, OVERFLOW: 19}
+
+
+class Owners:
+    """Who gets which name, as `restore` is told; and whom it was asked about."""
+
+    def __init__(self, owners: Mapping[str, str]) -> None:
+        self.owners = owners
+        self.asked: list[PastScores] = []
+
+    def __call__(self, past: Iterable[PastScores]) -> Mapping[str, str]:
+        self.asked = sorted(past)
+        return self.owners
+
+
+def tone(number: int, at: float, source: str, *, defect: bool, evaluator: str = "tone") -> EvaluationResult:
+    one = judged(number, evaluator=evaluator, version=source, defect=defect, weight=1.0)
+    return replace(one, evaluated_at=at, score_source=ScoreSource(source), alert_defects={"label rude": defect})
+
+
+async def test_windows_hold_the_scores_of_the_source_that_has_the_name_and_none_of_another(tmp_path: Path) -> None:
+    clock = ManualClock(MIDNIGHT)
+    rule = DefectRule("label", label="rude")
+    ruled = RuleWindows([AlertPolicy(evaluator="tone", defect=rule, critical=0.01)], clock)
+    history, windows = HistorySink(path=tmp_path / "history.db"), Windows(clock)
+    owners = Owners({"tone": "gen_ai_events", "judged": "feedback"})
+    at = clock.now() - 120
+    async with history.open(runtime(clock)) as deliver:
+        await deliver([tone(number, at, "gen_ai_events", defect=False) for number in range(40)])
+        await deliver([tone(100 + number, at + 60, "openinference", defect=True) for number in range(40)])
+        await deliver([tone(200, at, "feedback", defect=True, evaluator="judged")])
+        await fill(windows, history, clock.now(), {"judged": "v1"}, SHOP, ruled=ruled, restore=owners)
+    sums = windows.sums("shop", "tone", HOUR, clock.now())
+    assert (sums.judged, sums.defects) == (40, 0)
+    by_rule = ruled.of("tone", "label rude")
+    assert by_rule is not None
+    assert by_rule.sums("shop", "tone", HOUR, clock.now()).judged == 40
+    assert windows.keys() == (("shop", "tone"),)
+
+
+async def test_who_had_which_name_is_told_with_its_last_score_and_how_many_are_recent(tmp_path: Path) -> None:
+    clock = ManualClock(MIDNIGHT + 12 * HOUR)
+    history, windows = HistorySink(path=tmp_path / "history.db"), Windows(clock, longest=DAY, baselines=True)
+    now, owners = clock.now(), Owners({})
+    async with history.open(runtime(clock)) as deliver:
+        for number, at in enumerate((now - 3 * DAY, now - 2 * DAY, now - 600)):
+            await deliver([tone(number, at, "gen_ai_events", defect=False)])
+        await deliver([tone(10, now - 60, "openinference", defect=False), judged(11, evaluated_at=now - 60)])
+        await fill(windows, history, now, {"groundedness": "v1"}, SHOP, restore=owners)
+    assert owners.asked == [
+        PastScores("tone", ScoreSource.GEN_AI_EVENTS, now - 600, 1, 3),
+        PastScores("tone", ScoreSource.OPENINFERENCE, now - 60, 1, 1),
+    ]
+    assert windows.keys() == (("shop", "groundedness"),)

@@ -233,6 +233,10 @@ class ResultMetrics:
             if known.prepared:
                 self._of(app, name)
 
+    def prepare_one(self, app: str, evaluator: str) -> None:
+        """Create all series of `app` and one evaluator, at 0."""
+        self._of(app, evaluator)
+
     def selected(self, app: str, evaluator: str) -> None:
         """Count an evaluation that begins: it is pending until `finished`."""
         series = self._of(app, evaluator)
