@@ -162,8 +162,8 @@ class Caller:
             if reply.input_tokens is not None and reply.output_tokens is not None:
                 spent = (reply.input_tokens, reply.output_tokens)
         except CallFault as fault:
-            if fault.reason is not UnscoredReason.TIMEOUT:
-                spent = (0, 0)  # the provider refused or broke off the call
+            if not fault.charged:
+                spent = (0, 0)  # no connection was made, or the provider refused or broke off the call
             # A probe meets the outage that everyone is waiting out: that is no failure of this question.
             usage.failures += fault.again and not held.probe
             self._report(fault, held, usage)
@@ -182,7 +182,7 @@ class Caller:
                 return await self._provider.complete(call)
         except TimeoutError:
             message = f"no answer within {self._timeout:g} s"
-            raise CallFault(UnscoredReason.TIMEOUT, message, again=True, sick=True) from None
+            raise CallFault(UnscoredReason.TIMEOUT, message, again=True, sick=True, charged=True) from None
 
     def _settle(self, reserved: Reservation, spent: tuple[int, int], seconds: float, usage: QuestionUsage) -> None:
         dollars = self._tariff.dollars(*spent)

@@ -59,6 +59,7 @@ class OverHTTP:
     def __init__(self, settings: JudgeSettings, clock: Clock, key: ApiKey | None = None) -> None:
         self._address = settings.api_base or ""
         self._link_local = settings.allow_link_local
+        self._timeout = settings.timeout
         self._key = key or ApiKey(settings)
         self._clock = clock
         self._http: Any = None
@@ -71,7 +72,10 @@ class OverHTTP:
         from monitor.transport.http.pinned import pinned  # noqa: PLC0415
 
         # The caller enforces the time limit. A redirect could send the texts anywhere.
-        self._http = limited(pinned(httpx.AsyncClient(follow_redirects=False, timeout=None), lambda: self._link_local))  # noqa: S113
+        timeout = httpx.Timeout(None, connect=self._timeout)
+        self._http = limited(
+            pinned(httpx.AsyncClient(follow_redirects=False, timeout=timeout), lambda: self._link_local)
+        )
 
     async def aclose(self) -> None:
         """Close the connections."""

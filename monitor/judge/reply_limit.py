@@ -1,4 +1,4 @@
-"""Bounds what a model's server may answer, below every client that calls one.
+"""Bounds what a model's server may answer, and how long a connection to it may take, below every client of one.
 
 Import this only where calls are made: httpx takes a tenth of a second to import.
 """
@@ -19,11 +19,17 @@ LONGEST_REPLY: Final = 4 * 1024**2
 _MOST_OBJECTS: Final = 20_000
 """Most JSON objects in a reply. Clients make an object of kilobytes of each."""
 
+_OF_A_CALL, _LONGEST_CONNECT = 0.8, 10.0
+"""A connection may take this part of the time for a call, and at most so many seconds: then it is known that nothing
+was sent, and the call costs nothing."""
+
 _GZIP_OR_ZLIB: Final = 47  # wbits of zlib: either header, the largest window
 
 
 class LimitedTransport(httpx.AsyncBaseTransport):
     """Reads each reply whole, up to `LONGEST_REPLY`, and asks for it uncompressed.
+
+    Gives up a connection that is not made in less time than the client would wait for it.
 
     Raises `CallFault` for a longer reply, when it has read so much and no more.
     """
@@ -34,6 +40,10 @@ class LimitedTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request and return its reply, read whole."""
         request.headers["accept-encoding"] = "identity"
+        timeout = dict(request.extensions.get("timeout") or {})
+        if timeout.get("connect") is not None:
+            timeout["connect"] = min(_OF_A_CALL * timeout["connect"], _LONGEST_CONNECT)
+            request.extensions = {**request.extensions, "timeout": timeout}
         response = await self._transport.handle_async_request(request)
         try:
             content = await _read(response)

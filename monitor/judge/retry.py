@@ -64,6 +64,7 @@ _RECEIVED = re.compile(
     r"Original Response:|Received:|[Ii]nvalid response|Unexpected string response|Unable to get json"
 )
 _BROKEN = frozenset({"RemoteProtocolError", "ReadError", "WriteError", "ServerDisconnectedError", "ClientPayloadError"})
+_WAITS = (ssl.SSLWantReadError, ssl.SSLWantWriteError)  # no faults: TLS waits for the other side
 _DEEPEST = 12  # exceptions in a row that are looked at
 
 
@@ -78,6 +79,7 @@ class CallFault(JudgeError):  # noqa: N818 - named like VerdictFault: a failed c
         pauses: why no call can succeed until someone acts; None if one may.
         retry_after: seconds that the provider asks to wait, if it does.
         plain: whether the provider rejects structured output, so that the question should be asked without it.
+        charged: whether the provider may charge for it: the call was sent, and nothing came back.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class CallFault(JudgeError):  # noqa: N818 - named like VerdictFault: a failed c
         retry_after: float | None = None,
         plain: bool = False,
         pauses: PauseCause | None = None,
+        charged: bool = False,
     ) -> None:
         super().__init__(reason, message)
         self.again = again
@@ -97,6 +100,7 @@ class CallFault(JudgeError):  # noqa: N818 - named like VerdictFault: a failed c
         self.retry_after = retry_after
         self.plain = plain
         self.pauses = pauses
+        self.charged = charged
 
 
 def classify(  # noqa: PLR0911 - a table of faults, in order
@@ -120,7 +124,7 @@ def classify(  # noqa: PLR0911 - a table of faults, in order
         # litellm raises a plain IndexError or TypeError for a reply that is JSON but no completion.
         message = f"no usable completion ({type(error).__name__})"
         return CallFault(UnscoredReason.PROVIDER_ERROR, message, again=True, sick=True)
-    received = _received(error, chain)
+    received = _answered_with(error, chain)
     what = f" (HTTP {received}){said}" if received is not None else said
     if received is not None and HTTPStatus.MULTIPLE_CHOICES <= received < HTTPStatus.BAD_REQUEST:
         return CallFault(UnscoredReason.PROVIDER_ERROR, f"{REDIRECTED}{what}")
@@ -132,7 +136,8 @@ def classify(  # noqa: PLR0911 - a table of faults, in order
             status, UnscoredReason.PROVIDER_ERROR
         )
         wait = retry_after(getattr(error, "litellm_response_headers", None), now)
-        return CallFault(reason, f"the provider failed{what}", again=True, sick=True, retry_after=wait)
+        charged = reason is UnscoredReason.TIMEOUT and received is None  # litellm's 408 for a time limit of its own
+        return CallFault(reason, f"the provider failed{what}", again=True, sick=True, retry_after=wait, charged=charged)
     if type(error).__name__ == "ContextWindowExceededError" or (
         status == HTTPStatus.BAD_REQUEST and _CONTEXT.search(reply)
     ):
@@ -178,7 +183,7 @@ def _is_answered(error: BaseException, chain: list[BaseException]) -> bool:
     return len(chain) == 1 and not type(error).__module__.startswith("litellm")
 
 
-def _received(error: Exception, chain: list[BaseException]) -> int | None:
+def _answered_with(error: Exception, chain: list[BaseException]) -> int | None:
     """Return the HTTP status that came back, also where litellm makes another one of it; None where none came."""
     for one in reversed(chain):
         status = getattr(getattr(one, "response", None), "status_code", None)
@@ -201,10 +206,15 @@ def _unreachable(chain: list[BaseException]) -> str | None:  # noqa: PLR0911 - a
     """Return what kept a connection from being made, or broke it; None where none is to blame."""
     where = next(filter(None, map(_address, reversed(chain))), "")
     for one in reversed(chain):
+        if isinstance(one, _WAITS):
+            continue
         if isinstance(one, ConnectionRefusedError):
             return f"connection refused{f' by {where}' if where else ''}"
         if isinstance(one, RefusedAddressError):
             return str(one)
+        if type(one).__name__ == "ConnectTimeout":
+            what = "TLS connection" if any(isinstance(other, _WAITS) for other in chain) else "connection"
+            return f"no {what}{f' to {where}' if where else ''}{_within(chain)}"
         if isinstance(one, socket.gaierror):
             host = where.rpartition(":")[0] or where
             return f"the host name {host} does not resolve" if host else "its host name does not resolve"
@@ -232,6 +242,14 @@ def _address(error: BaseException) -> str:
     if url is None or not url.host:
         return ""
     return f"{url.host}:{url.port or (443 if url.scheme == 'https' else 80)}"
+
+
+def _within(chain: list[BaseException]) -> str:
+    """Return in words how long a connection was waited for, as far as an exception of httpx says so."""
+    for one in chain:
+        with suppress(AttributeError, RuntimeError, KeyError, TypeError, ValueError):
+            return f" within {one.request.extensions['timeout']['connect']:.3g} s"  # type: ignore[attr-defined]
+    return ""
 
 
 def _unset(chain: list[BaseException], head: str) -> PauseCause | None:

@@ -15,8 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
 import anyio
@@ -25,7 +25,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.clock import SystemClock
 from monitor.errors import JudgeError
-from monitor.judge import litellm_provider
+from monitor.judge import litellm_provider, reply_limit
 from monitor.judge.client import open_judge
 from monitor.judge.settings import JudgeSettings
 from monitor.judge.setup import PauseCause
@@ -58,6 +58,16 @@ SCHEMA = {
     },
     "required": ["explanation", "score"],
 }
+
+
+OLLAMA_GOOD = {
+    "model": "llama3",
+    "message": {"role": "assistant", "content": '{"explanation": "fine", "score": 5}'},
+    "done": True,
+    "prompt_eval_count": 100,
+    "eval_count": 20,
+}
+PAIR = Prompt("pair", (Message("premise", "p"), Message("hypothesis", "h")), max_tokens=1)
 
 
 def question(text: str = PROMPT_CANARY) -> Question:
@@ -334,6 +344,59 @@ async def test_missing_usage_is_charged_at_the_estimate(rig, llm):
     assert verdict.output_tokens == 50
     assert verdict.input_tokens > 100
     assert verdict.dollars > 50 * 0.6e-6
+
+
+@pytest.fixture
+def deaf() -> Iterator[int]:
+    """A port where connections are neither taken nor refused, as behind a firewall that drops them."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listening, ExitStack() as held:
+        for _ in range(4):  # more than its queue holds
+            one = held.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex(listening.getsockname())
+        yield listening.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "model"),
+    [
+        ("http", "openai/gpt-4o-mini"),
+        ("http", "anthropic/claude-3-5-haiku-latest"),
+        ("https", "openai/gpt-4o-mini"),
+        ("https", "classifier/m"),
+    ],
+)
+async def test_a_connection_that_is_not_made_is_named_and_costs_nothing(rig, llm, deaf, scheme, model):
+    """Packets that a firewall drops, and TLS with a server that does not speak it."""
+    port = deaf if scheme == "http" else llm.port
+    settings = {"model": model, "api_base": f"{scheme}://127.0.0.1:{port}/v1", "timeout": 5, "max_attempts": 1}
+    price = {"input_per_million": 1_000, "output_per_million": 1_000}
+    async with rig.judge(**settings, price=price, budget={"dollars_per_day": 1}) as judge:
+        kind = "connection" if scheme == "http" else "TLS connection"
+        with pytest.raises(JudgeError, match=rf"cannot be reached: no {kind} to 127\.0\.0\.1:{port} within 4 s"):
+            await judge.ask(PAIR if model.startswith("classifier") else question())
+    cost = rig.registry.get_sample_value("ragmonitor_judge_cost_dollars_total", {"model": model})
+    assert cost == 0
+
+
+async def test_a_server_that_says_it_timed_out_is_charged_nothing_and_one_that_is_silent_in_full(rig, llm):
+    llm.always(say.status(408))
+    async with rig.judge(max_attempts=1) as judge:
+        assert await reason_of(judge) is UnscoredReason.TIMEOUT
+    assert rig.value("ragmonitor_judge_cost_dollars_total") == 0
+    llm.always(say.hang())
+    async with rig.judge(max_attempts=1, timeout=CAP) as judge:
+        assert await reason_of(judge) is UnscoredReason.TIMEOUT
+    assert rig.value("ragmonitor_judge_cost_dollars_total") > 50 * 0.6e-6
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-4o-mini", "ollama_chat/llama3"])
+async def test_a_reply_may_take_longer_than_a_connection_may(rig, llm, monkeypatch, model):
+    monkeypatch.setattr(reply_limit, "_LONGEST_CONNECT", 0.5)
+    answer = good() if model.startswith("openai") else Reply(OLLAMA_GOOD)
+    llm.always(say.slow(answer, 1.0))
+    async with rig.judge(model=model) as judge:
+        assert (await judge.ask(question())).data["score"] == 5
 
 
 @pytest.mark.parametrize("absurd", [(100, -20), (-1, 20), (1, -1_000_000), (100, 10**9), (10**400, 1)])

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
 import socket
 from collections.abc import Callable
 from typing import Final
 
+import anyio
 import httpx
 
 from monitor.transport.http.client import RefusedAddressError, is_metadata_address
 
 _CONNECT: Final = 3.0
-"""Seconds for an address before the next one of the same name is tried."""
+"""Seconds for an address, at most, before the next one of the same name is tried."""
+_LEAST: Final = 0.001
 
 
 def pinned(client: httpx.AsyncClient, allow: Callable[[], bool] = lambda: False) -> httpx.AsyncClient:
@@ -31,6 +34,8 @@ def pinned(client: httpx.AsyncClient, allow: Callable[[], bool] = lambda: False)
 class PinnedTransport(httpx.AsyncBaseTransport):
     """Resolves the host of each request and passes it on with an address instead. Names stay in `Host` and in TLS.
 
+    The `connect` timeout of a request holds for all of that together: the resolver, and each address in turn.
+
     Raises `httpx.ConnectError` where the name does not resolve, or leads to a link-local or metadata address.
     """
 
@@ -41,18 +46,19 @@ class PinnedTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request to the first address of its host that takes a connection."""
-        url, host = request.url, request.url.host
-        addresses = await self._checked(request, host)
+        url, host, extensions = request.url, request.url.host, request.extensions
+        timeout = dict(extensions.get("timeout") or {})
+        with anyio.move_on_after(timeout.get("connect")) as resolving:
+            addresses = await self._checked(request, host)
+        if resolving.cancelled_caught:
+            raise httpx.ConnectTimeout("the host name was not resolved in time", request=request)
         if addresses == [host]:
             return await self._transport.handle_async_request(request)
-        timeout = dict(request.extensions.get("timeout") or {})
         error: httpx.TransportError | None = None
-        for number, address in enumerate(addresses, 1):
-            limit = timeout.get("connect")
-            if number < len(addresses):
-                limit = min(limit or _CONNECT, _CONNECT)
+        for number, address in enumerate(addresses):
+            limit = _share(resolving.deadline - anyio.current_time(), len(addresses) - number)
             request.extensions = {
-                **request.extensions, "sni_hostname": host, "timeout": {**timeout, "connect": limit}
+                **extensions, "sni_hostname": host, "timeout": {**timeout, "connect": limit}
             }  # fmt: skip
             request.url = url.copy_with(host=address)
             try:
@@ -61,7 +67,7 @@ class PinnedTransport(httpx.AsyncBaseTransport):
                 error = failed
                 continue
             finally:
-                request.url = url
+                request.url, request.extensions = url, extensions
             self._good[host] = address
             return response
         self._good.pop(host, None)
@@ -81,6 +87,13 @@ class PinnedTransport(httpx.AsyncBaseTransport):
             return [host]
         good = self._good.get(host)
         return [good, *(one for one in addresses if one != good)] if good in addresses else addresses
+
+
+def _share(left: float, addresses: int) -> float | None:
+    """Return the seconds for the first of so many addresses, of the seconds `left` for all; None: no limit."""
+    if addresses > 1:
+        return max(min(_CONNECT, left / addresses), _LEAST)
+    return max(left, _LEAST) if math.isfinite(left) else None
 
 
 def _is_address(host: str) -> bool:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import asyncio
 import random
+import ssl
 from email.utils import formatdate
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -165,6 +168,46 @@ def test_retry_after_is_read_as_seconds_milliseconds_or_a_date(headers, seconds)
 def test_no_retry_after_header_is_an_exception(value):
     found = retry_after({"retry-after": value}, NOW)
     assert found is None or found >= 0
+
+
+def raised(error: Exception, *causes: BaseException) -> Exception:
+    """The error, raised while the causes were handled, the nearest first."""
+    before: BaseException = error
+    for cause in causes:
+        before.__context__ = cause
+        before = cause
+    return error
+
+
+def of_litellm() -> Exception:
+    """What litellm makes of any time limit: a 408 that nobody sent."""
+    error = ForeignError(408, "litellm.Timeout: APITimeoutError - Request timed out.")
+    error.__class__ = type("Timeout", (ForeignError,), {"__module__": "litellm.exceptions"})
+    return error
+
+
+def request_for(seconds: float) -> httpx.Request:
+    return httpx.Request("POST", "https://llm.example/v1", extensions={"timeout": {"connect": seconds}})
+
+
+def test_a_connection_that_was_not_made_in_time_is_named_and_not_charged():
+    timeout = httpx.ConnectTimeout("", request=request_for(10.0))
+    found = classify(raised(of_litellm(), timeout, TimeoutError(), asyncio.CancelledError()), NOW)
+    assert str(found) == "the provider cannot be reached: no connection to llm.example:443 within 10 s"
+    assert (found.reason, found.again, found.sick) == (UnscoredReason.PROVIDER_ERROR, True, True)
+    assert not found.charged
+
+
+@pytest.mark.parametrize("tls", [(), (ssl.SSLWantReadError(2, "The operation did not complete"),)])
+def test_a_time_limit_of_the_client_after_the_call_was_sent_is_charged_with_tls_and_without(tls):
+    timeout = httpx.ReadTimeout("", request=request_for(10.0))
+    found = classify(raised(of_litellm(), timeout, TimeoutError(), asyncio.CancelledError(), *tls), NOW)
+    assert found.reason is UnscoredReason.TIMEOUT
+    assert found.charged
+
+
+def test_a_time_limit_that_the_provider_says_it_met_is_not_charged():
+    assert not classify(ForeignError(408), NOW).charged
 
 
 @given(st.integers(1, 100), st.integers())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from typing import Any
 
@@ -96,6 +97,33 @@ async def test_where_an_address_takes_no_connection_the_next_is_tried_and_rememb
     names["two.example"] = ["2001:db8::1 203.0.113.7"]
     await ask(wire, "http://two.example/", times=2)
     assert [host for host, *_ in wire.seen] == ["2001:db8::1", "203.0.113.7", "203.0.113.7"]
+
+
+async def test_the_time_to_connect_is_that_of_all_addresses_and_the_resolver_together(
+    names: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[float] = []
+
+    class Slow(Wire):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            limits.append(request.extensions["timeout"]["connect"])
+            raise httpx.ConnectTimeout("", request=request)
+
+    names["three.example"] = ["2001:db8::1 203.0.113.7 203.0.113.8"]
+    async with pinned(httpx.AsyncClient(transport=Slow(), timeout=6.0)) as client:
+        with pytest.raises(httpx.ConnectTimeout) as caught:
+            await client.get("http://three.example/")
+        assert limits[0] <= 2.0
+        assert limits[1] <= 3.0
+        assert limits[2] <= 6.0
+        assert caught.value.request.extensions["timeout"]["connect"] == 6.0
+
+        async def never(*_given: Any, **_named: Any) -> None:
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", never)
+        with pytest.raises(httpx.ConnectTimeout):
+            await client.get("http://three.example/", timeout=httpx.Timeout(None, connect=0.01))
 
 
 async def test_loopback_private_and_plain_addresses_stay_allowed(names: dict[str, list[str]]) -> None:
