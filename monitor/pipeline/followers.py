@@ -331,9 +331,11 @@ class Followers:
         """Return `deliver`, of the history, so that it wakes the followers."""
 
         async def stored(results: Sequence[EvaluationResult]) -> None:
-            await deliver(results)
-            for follower in self._all.values():
-                follower.wake()
+            try:
+                await deliver(results)
+            finally:  # also where some of them can never be written
+                for follower in self._all.values():
+                    follower.wake()
 
         return stored
 

@@ -6,13 +6,26 @@ went wrong is part of what it returns. `Workers` are where it runs.
 
 from __future__ import annotations
 
+import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import (
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    SupportsFloat,
+    SupportsIndex,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
 
 import anyio
 import anyio.to_thread
@@ -22,7 +35,16 @@ from monitor.errors import TooLarge
 from monitor.extraction import compose
 from monitor.extraction.settings import ExtractionSettings
 from monitor.model.case import Case, ReadingStatus, TraceReading
-from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason, Unscored, UnscoredReason, without_context
+from monitor.model.outcome import (
+    Evidence,
+    Outcome,
+    Score,
+    Skipped,
+    SkippedReason,
+    Unscored,
+    UnscoredReason,
+    without_context,
+)
 from monitor.pipeline.complete import Complete
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.privacy.redaction import Redacted, Redactor
@@ -68,7 +90,12 @@ class ReadFault(NamedTuple):
 
 ReadResult: TypeAlias = RequestsRead | ReadFault
 
+R = TypeVar("R", SkippedReason, UnscoredReason)
+V = TypeVar("V")
+
 _NOTHING: Final = LocalCase()
+_VERDICTS: Final[dict[str, Any]] = {one: one for one in get_args(get_type_hints(Evidence)["verdict"])}
+_LARGEST_WHOLE: Final = 2**53  # beyond it a number in JSON is no longer exact
 _LARGE: Final = 256 * 1024  # bytes of a request that is decoded in a thread, so that the receivers stay quick
 
 
@@ -151,10 +178,15 @@ def evaluate_local(evaluator: Evaluator, case: Case, clock: Clock) -> LocalOutco
     if lacks is not None:
         return LocalOutcome(Skipped(lacks), clock.monotonic() - began)
     try:
-        outcome, fault = on_scale(evaluator, run_local(evaluator, case)), ""
-    except Exception as error:  # noqa: BLE001 - an evaluator may fail in any way; what it says may quote the case
-        outcome, fault = Unscored(UnscoredReason.ERROR, type(error).__name__), described(error)
+        outcome, fault = valid_outcome(evaluator, run_local(evaluator, case)), ""
+    except BaseException as error:  # noqa: BLE001 - also `sys.exit`: no evaluator ends its process, and all others' work
+        outcome, fault = failed(error), described(error)
     return LocalOutcome(outcome, clock.monotonic() - began, fault)
+
+
+def failed(error: BaseException) -> Unscored:
+    """Return the outcome of an evaluation that raised `error`."""
+    return Unscored(UnscoredReason.ERROR, str(error) if isinstance(error, InvalidOutcome) else type(error).__name__)
 
 
 def skip_reason(evaluator: Evaluator, case: Case) -> SkippedReason | None:
@@ -169,17 +201,134 @@ def skip_reason(evaluator: Evaluator, case: Case) -> SkippedReason | None:
     return None
 
 
-def on_scale(evaluator: Evaluator, outcome: Outcome) -> Outcome:
-    """Refuse a score that is not on its scale: it would distort every rate.
+class InvalidOutcome(TypeError):  # noqa: N818 - it is what was returned
+    """What an evaluator returned is no outcome, or one with a field that nothing can count, store or show.
 
-    Raises `TypeError` for anything else than an outcome, such as the None of an evaluator that forgets to return.
+    The message names fields and classes, never what they hold: that may quote the traffic.
     """
-    if not isinstance(outcome, Score | Skipped | Unscored):
-        raise TypeError(f"{evaluator.name} returned {type(outcome).__name__}, which is no outcome")
-    if isinstance(outcome, Score) and not evaluator.scale.holds(outcome.value):
-        low, high = evaluator.scale.lowest, evaluator.scale.highest
-        return Unscored(UnscoredReason.OUT_OF_RANGE, f"{outcome.value} is not on the scale from {low:g} to {high:g}")
-    return outcome
+
+
+def valid_outcome(evaluator: Evaluator, outcome: Outcome) -> Outcome:
+    """Return an outcome that everything else can count, send to another process, store and show.
+
+    All its fields have the plain types that they are declared with. What means the same is converted: the text of a
+    reason, a list of evidence, any kind of number. A score off its scale is unscored: it would distort every rate.
+
+    Raises `InvalidOutcome` for anything else, such as the None of an evaluator that forgets to return.
+    """
+    if isinstance(outcome, Score):
+        score = _valid_score(outcome)
+        if score.contradicts and evaluator.cost != "judge":
+            raise InvalidOutcome("Score.contradicts is for evaluators that ask a judge")
+        if not evaluator.scale.holds(score.value):
+            low, high = evaluator.scale.lowest, evaluator.scale.highest
+            return Unscored(UnscoredReason.OUT_OF_RANGE, f"{score.value} is not on the scale from {low:g} to {high:g}")
+        return score
+    if isinstance(outcome, Skipped):
+        return Skipped(_reason("Skipped.reason", outcome.reason, SkippedReason))
+    if isinstance(outcome, Unscored):
+        reason = _reason("Unscored.reason", outcome.reason, UnscoredReason)
+        claims = _whole("Unscored.claims_not_found", outcome.claims_not_found)
+        return Unscored(reason, _text("Unscored.detail", outcome.detail), claims)
+    raise InvalidOutcome(f"{evaluator.name} returned {type(outcome).__name__}, which is no outcome")
+
+
+def _valid_score(score: Score) -> Score:
+    if score.contradicts not in (True, False):
+        raise InvalidOutcome(f"Score.contradicts is of the type {type(score.contradicts).__name__}, not bool")
+    used = _text("Score.used_sources", score.used_sources)
+    if used.strip("01"):
+        raise InvalidOutcome("Score.used_sources has other characters than 0 and 1")
+    return Score(
+        value=_number("Score.value", score.value),
+        explanation=_text("Score.explanation", score.explanation),
+        label=_text("Score.label", score.label),
+        evidence=tuple(_valid_evidence(one) for one in _several("Score.evidence", score.evidence, list | tuple)),
+        measures={
+            _text("Score.measures", name): _finite("Score.measures", value)
+            for name, value in _several("Score.measures", score.measures, Mapping).items()
+        },
+        facts={
+            _text("Score.facts", name): _text("Score.facts", value)
+            for name, value in _several("Score.facts", score.facts, Mapping).items()
+        },
+        contradicts=bool(score.contradicts),
+        claims_not_found=_whole("Score.claims_not_found", score.claims_not_found),
+        used_sources=used,
+    )
+
+
+def _valid_evidence(one: Evidence) -> Evidence:
+    if type(one) is Evidence and _is_plain(one):  # nearly always, and there may be dozens
+        return one
+    if not isinstance(one, Evidence):
+        raise InvalidOutcome(f"Score.evidence holds an object of the type {type(one).__name__}, not Evidence")
+    verdict = _text("Evidence.verdict", one.verdict)
+    if verdict not in _VERDICTS:
+        raise InvalidOutcome(f"Evidence.verdict is none of {', '.join(_VERDICTS)}")
+    start = None if one.start is None else _whole("Evidence.start", one.start)
+    end = None if one.end is None else _whole("Evidence.end", one.end)
+    if (start is None) != (end is None) or (start is not None and end is not None and start > end):
+        raise InvalidOutcome("Evidence needs both offsets, start not after end, or neither")
+    return Evidence(
+        _text("Evidence.claim", one.claim), _VERDICTS[verdict], start, end, _text("Evidence.note", one.note)
+    )
+
+
+def _is_plain(one: Evidence) -> bool:
+    start, end = one.start, one.end
+    if start is None or end is None:
+        placed = start is end
+    else:
+        placed = type(start) is type(end) is int and 0 <= start <= end <= _LARGEST_WHOLE
+    return placed and type(one.claim) is type(one.note) is type(one.verdict) is str and one.verdict in _VERDICTS
+
+
+def _reason(field_name: str, given: object, reasons: type[R]) -> R:
+    try:
+        return reasons(_text(field_name, given))
+    except ValueError:
+        raise InvalidOutcome(f"{field_name} is none of {', '.join(reasons)}") from None
+
+
+def _text(field_name: str, given: object) -> str:
+    """Return a text without the class that an evaluator may have given it, which other processes do not know."""
+    if not isinstance(given, str):
+        raise InvalidOutcome(f"{field_name} is of the type {type(given).__name__}, not str")
+    return given if type(given) is str else str.__str__(given)
+
+
+def _several(field_name: str, given: V, wanted: Any) -> V:
+    if not isinstance(given, wanted):
+        raise InvalidOutcome(f"{field_name} is of the type {type(given).__name__}")
+    return given
+
+
+def _number(field_name: str, given: object) -> float:
+    if type(given) is float:
+        return given
+    try:
+        if isinstance(given, SupportsFloat):  # a text is none
+            return float(given)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise InvalidOutcome(f"{field_name} is of the type {type(given).__name__}, not a number")
+
+
+def _finite(field_name: str, given: object) -> float:
+    number = _number(field_name, given)
+    if not math.isfinite(number):
+        raise InvalidOutcome(f"{field_name} holds {number}")
+    return number
+
+
+def _whole(field_name: str, given: object) -> int:
+    if not isinstance(given, SupportsIndex):
+        raise InvalidOutcome(f"{field_name} is of the type {type(given).__name__}, not int")
+    number = operator.index(given)
+    if not 0 <= number <= _LARGEST_WHOLE:
+        raise InvalidOutcome(f"{field_name} is below 0 or too large")
+    return number
 
 
 def run_local(evaluator: Evaluator, case: Case) -> Outcome:
@@ -198,7 +347,12 @@ def run_local(evaluator: Evaluator, case: Case) -> Outcome:
 
 
 def described(error: BaseException) -> str:
-    """Return the type of an error and the line that raised it. Never its text, which may quote the traffic."""
+    """Return the type of an error and the line that raised it. Never its text, which may quote the traffic.
+
+    Only `InvalidOutcome` says itself what is wrong.
+    """
+    if isinstance(error, InvalidOutcome):
+        return f"{type(error).__name__}: {error}"
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next

@@ -7,7 +7,7 @@ from typing import Final
 
 import anyio
 
-from monitor.errors import InvalidData, MonitorError
+from monitor.errors import InvalidData, MonitorError, ResultsRefused
 from monitor.model.outcome import EvaluationResult
 from monitor.stages import Deliver, Runtime
 from monitor.storage.spool import Spool
@@ -76,7 +76,7 @@ class Publisher:
                 try:
                     listener(result)
                 except Exception as error:  # noqa: BLE001 - as for a sink
-                    self._failed(_LISTENERS, error)
+                    self._failed(_LISTENERS, error, [result])
         if not results:
             return
         for name, deliver in self._sinks.items():
@@ -84,7 +84,8 @@ class Publisher:
                 with self._tracer.part(f"deliver to {name}"):
                     await (self._store(deliver, results) if name == _STORAGE else deliver(results))
             except Exception as error:  # noqa: BLE001 - a sink that fails must not stop the others; it is counted
-                self._failed(name, error, len(results))
+                ids = error.ids if isinstance(error, ResultsRefused) else ()
+                self._failed(name, error, [one for one in results if one.id in ids] or results)
             if name == _STORAGE:  # at once: a caller that is cancelled does not get any further
                 self.remember(one.id for one in results)
         if _STORAGE not in self._sinks:
@@ -130,10 +131,18 @@ class Publisher:
             self._events.info(Event.SINK_RECOVERED, "the history can be written again", sink=_STORAGE)
         return True
 
-    def _failed(self, name: str, error: Exception, results: int = 1) -> None:
-        self._failures[name].inc(results)
+    def _failed(self, name: str, error: Exception, results: Sequence[EvaluationResult]) -> None:
+        """Count results that a sink or a listener did not take, and name the first of them."""
+        self._failures[name].inc(len(results))
         if name == _STORAGE:
-            self._unwritten.inc(results)
+            self._unwritten.inc(len(results))
+        first = results[0]
         self._events.error(
-            Event.SINK_FAILED, "a sink did not take results", sink=name, error=f"{type(error).__name__}: {error}"
+            Event.SINK_FAILED,
+            "a sink did not take results",
+            sink=name,
+            results=len(results),
+            evaluator=first.evaluator,
+            request=first.case.request_id,
+            error=f"{type(error).__name__}: {error}",
         )

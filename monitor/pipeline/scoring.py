@@ -39,13 +39,19 @@ from monitor.model.outcome import (
     Selection,
     Skipped,
     Unscored,
-    UnscoredReason,
     result_id,
 )
 from monitor.model.service_version import ServiceVersion
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator, defects_by
 from monitor.pipeline.learned import LearnedOrder, teacher_of
-from monitor.pipeline.local_evaluation import LocalOutcome, described, evaluate_local, on_scale, skip_reason
+from monitor.pipeline.local_evaluation import (
+    LocalOutcome,
+    described,
+    evaluate_local,
+    failed,
+    skip_reason,
+    valid_outcome,
+)
 from monitor.pipeline.traffic import rate_scope
 from monitor.stages import Evaluator, Judge, Runtime, SamplingDecision
 from monitor.statistics.defect_model import INPUTS_VERSION
@@ -273,13 +279,16 @@ class Scorer:
         lacks = skip_reason(evaluator, case)
         if lacks is not None:
             return Skipped(lacks)
+        outcome: Outcome
         try:
-            return checked(evaluator, await evaluator.evaluate(case, judge))
-        except JudgeError as error:
-            return Unscored(error.reason, str(error))
-        except Exception as error:  # noqa: BLE001 - an evaluator may fail in any way; what it says may quote the case
+            try:
+                outcome = await evaluator.evaluate(case, judge)
+            except JudgeError as error:
+                outcome = Unscored(error.reason, str(error))
+            return checked(evaluator, outcome)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - it may fail in any way; what it says may quote the case
             self._failed(evaluator, described(error))
-            return Unscored(UnscoredReason.ERROR, type(error).__name__)
+            return failed(error)
 
     def _failed(self, evaluator: Evaluator, fault: str) -> None:
         self._runtime.events.error(Event.EVALUATOR_FAILED, "an evaluator failed", evaluator=evaluator.name, error=fault)
@@ -352,9 +361,9 @@ def _own_scope(one: ConfiguredEvaluator) -> RateScope | None:
 def checked(evaluator: Evaluator, outcome: Outcome) -> Outcome:
     """Refuse a judge's score that is not on its scale, and mark one that its explanation contradicts.
 
-    Raises `TypeError` as `on_scale` does.
+    Raises as `valid_outcome` does.
     """
-    outcome = on_scale(evaluator, outcome)
+    outcome = valid_outcome(evaluator, outcome)
     if not isinstance(outcome, Score) or evaluator.cost != "judge":
         return outcome
     from monitor.judge.contradiction import contradicts  # noqa: PLC0415 - its patterns are slow to compile

@@ -15,7 +15,7 @@ import anyio.lowlevel
 import anyio.to_thread
 from pydantic import Field, PrivateAttr
 
-from monitor.errors import InvalidData, MonitorError
+from monitor.errors import InvalidData, MonitorError, ResultsRefused
 from monitor.model.outcome import EvaluationResult
 from monitor.model.service_version import SeenVersion
 from monitor.stages import Deliver, PastResult, Runtime, Sink
@@ -60,8 +60,8 @@ class HistorySink(Sink, HistoryOptions):
         """Open the file. Raises `ConfigError` for an unusable path.
 
         Delivering raises `MonitorError` where the file cannot be written now; `InvalidData`, or any other exception,
-        where results can never be. A delivered result survives a crash of the process; a power cut may lose the last
-        seconds.
+        where results can never be, as `ResultsRefused` where the others of the batch are written. A delivered result
+        survives a crash of the process; a power cut may lose the last seconds.
         """
         writer = self._writer = Writer(self.path, self, runtime)
         loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, thread_name_prefix="history")
@@ -219,11 +219,12 @@ async def _write_together(
         await write([one for results, _ in taken for one in results])
     except Exception as raised:  # noqa: BLE001 - raised in the callers that wait for these results
         error = raised
-    later = isinstance(error, MonitorError) and not isinstance(error, InvalidData)
-    if error is not None and not later and len(taken) > 1:
-        for one in taken:  # one that can never be written spoils no other
-            await _write_together([one], write)
-        return
+    if error is not None and not _later(error):  # what can never be written spoils nothing else
+        if len(taken) > 1:
+            for one in taken:
+                await _write_together([one], write)
+            return
+        error = await _write_each(taken[0][0], write, error)
     for _, done in taken:
         if done.cancelled():
             continue
@@ -231,3 +232,30 @@ async def _write_together(
             done.set_exception(error)
         else:
             done.set_result(None)
+
+
+async def _write_each(
+    results: Sequence[EvaluationResult],
+    write: Callable[[list[EvaluationResult]], Awaitable[None]],
+    error: Exception,
+) -> Exception | None:
+    """Write `results`, which cannot be written together because of `error`, one by one. Returns what is left of it."""
+    if len(results) <= 1:
+        return error
+    refused: dict[str, Exception] = {}
+    for one in results:
+        try:
+            await write([one])
+        except Exception as raised:  # noqa: BLE001 - as above
+            if _later(raised):
+                return raised
+            refused[one.id] = raised
+    if not refused:
+        return None
+    first = next(iter(refused.values()))
+    return ResultsRefused(f"{type(first).__name__}: {first}", refused)
+
+
+def _later(error: Exception) -> bool:
+    """Return whether another attempt may succeed."""
+    return isinstance(error, MonitorError) and not isinstance(error, InvalidData)

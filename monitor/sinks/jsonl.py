@@ -17,12 +17,12 @@ import anyio
 import anyio.to_thread
 from pydantic import Field
 
-from monitor.errors import ConfigError, MonitorError
+from monitor.errors import ConfigError, InvalidData, MonitorError, ResultsRefused
 from monitor.model.outcome import EvaluationResult
 from monitor.quantities import Size
 from monitor.stages import Deliver, Runtime, Sink
 from monitor.storage.files import make_private
-from monitor.storage.history.rows import as_json, dump
+from monitor.storage.history.rows import as_json, line
 
 
 class JsonLines(Sink):
@@ -49,7 +49,10 @@ class JsonLines(Sink):
         return f"jsonl {self.path}"
 
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
-        """Open the file. Raises `ConfigError` for an unusable path; delivering raises `MonitorError` on failure."""
+        """Open the file. Raises `ConfigError` for an unusable path.
+
+        Delivering raises `MonitorError` on failure, and `ResultsRefused` where no line can be made of a result.
+        """
         del runtime
         return open_lines(self, partial(as_json, texts=self.include_texts))
 
@@ -84,8 +87,23 @@ class _RotatingFile:
             raise ConfigError(f"path: cannot open {self._path}: {error.strerror}") from None
 
     def write(self, results: Sequence[EvaluationResult]) -> None:
-        """Write all of these or none: lines that a full disk cut off are removed, so that each line is whole."""
-        lines = b"".join(dump(self._row(one)) + b"\n" for one in results)
+        """Write all of these or none: lines that a full disk cut off are removed, so that each line is whole.
+
+        Raises `ResultsRefused` for those that no line can be made of; all others are written.
+        """
+        found: list[bytes] = []
+        refused: dict[str, InvalidData] = {}
+        for one in results:
+            try:
+                found.append(line(one, self._row))
+            except InvalidData as error:
+                refused[one.id] = error
+        if found:
+            self._append(b"".join(each + b"\n" for each in found))
+        if refused:
+            raise ResultsRefused(f"jsonl: {next(iter(refused.values()))}", refused)
+
+    def _append(self, lines: bytes) -> None:
         try:
             descriptor = self._descriptor if self._descriptor is not None else self._reopen()
             size = os.fstat(descriptor).st_size

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from typing import Any, ClassVar, Final, Literal
 
 import anyio
@@ -17,7 +18,7 @@ from monitor.errors import InvalidData, MonitorError, ResultsRefused
 from monitor.model.outcome import EvaluationResult
 from monitor.quantities import Duration, Size
 from monitor.stages import Deliver, PastResult, Runtime, Sink
-from monitor.storage.history.rows import SCHEMA, as_json, dump, load, past_result
+from monitor.storage.history.rows import SCHEMA, as_json, dump, line, load, past_result
 from monitor.telemetry.events import Event
 from monitor.transport.kafka.connection import KafkaConnection
 from monitor.transport.kafka.producer import Producer, Sending, open_producer
@@ -100,14 +101,15 @@ class KafkaSink(KafkaConnection, Sink):
             yield deliver
 
     async def _send(self, producer: Producer, result: EvaluationResult, runtime: Runtime) -> None:
-        row = as_json(result, texts=self.include_texts)
+        row = partial(as_json, texts=self.include_texts)
+        value = line(result, row)
         key = result.case.request_id.encode("utf-8", "replace")
         try:
-            await producer.send(self.topic, key, dump(row))
+            await producer.send(self.topic, key, value)
         except InvalidData as error:
             if self.dead_letters is None:
                 raise
-            await self._bury(producer, self.dead_letters, key, row, str(error))
+            await self._bury(producer, self.dead_letters, key, row(result), str(error))
             message = "a result can never be sent; it is among the dead letters"
             runtime.events.warning(Event.KAFKA_REFUSED, message, topic=self.topic, result=result.id)
 

@@ -1,8 +1,9 @@
-"""Evaluators of a plug-in, which every process of a monitor finds: its workers too."""
+"""Components of a plug-in, which every process of a monitor finds: its workers too."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 _CODE = """
@@ -50,11 +51,27 @@ class Sensitive(Evaluator):
 
 def install(folder: Path) -> dict[str, str]:
     """Install the evaluator `sensitive` in `folder`; returns the environment in which it is found."""
-    folder.mkdir(parents=True)
-    (folder / "sensitive_plugin.py").write_text(_CODE)
-    information = folder / "sensitive_plugin-1.0.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: sensitive-plugin\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text("[rag_monitor.evaluators]\nsensitive = sensitive_plugin:Sensitive\n")
+    entry = {"evaluators": {"sensitive": "sensitive_plugin:Sensitive"}}
+    return install_package(folder, "sensitive_plugin", {"sensitive_plugin.py": _CODE}, entry)
+
+
+def install_package(
+    folder: Path, name: str, files: Mapping[str, str], entries: Mapping[str, Mapping[str, str]]
+) -> dict[str, str]:
+    """Install a package of these files in `folder`; returns the environment in which it is found.
+
+    `entries` are its entry points: by folder of components, such as `sinks`, the object by the `type`.
+    """
+    information = folder / f"{name}-1.0.dist-info"
+    information.mkdir(parents=True)
+    for file, code in files.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(code)
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    groups = (
+        f"[rag_monitor.{group}]\n" + "".join(f"{kind} = {target}\n" for kind, target in named.items())
+        for group, named in entries.items()
+    )
+    (information / "entry_points.txt").write_text("\n".join(groups))
     path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
     return {**os.environ, "PYTHONPATH": path}

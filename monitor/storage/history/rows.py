@@ -40,11 +40,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import orjson
 
+from monitor.errors import InvalidData
 from monitor.model.case import Case, ContextStatus, Document, Message, Request, Traffic, plain
 from monitor.model.external import ScoreSource
 from monitor.model.outcome import (
@@ -148,6 +149,23 @@ def dump(row: dict[str, Any]) -> bytes:
         return orjson.dumps(row)
     except TypeError:  # half a surrogate pair, as a JSON string within a span may hold, is no UTF-8
         return json.dumps(row).encode("ascii")
+
+
+def line(result: EvaluationResult, make: Callable[[EvaluationResult], dict[str, Any]]) -> bytes:
+    """Write the row that `make` makes of a result as `dump` does.
+
+    Raises `InvalidData` that names the evaluator and the request where the result holds what cannot be written.
+    """
+    try:
+        return dump(make(result))
+    except Exception as error:  # noqa: BLE001 - a field that a plug-in has filled may fail in any way
+        raise unwritable(result, error) from None
+
+
+def unwritable(result: EvaluationResult, error: Exception) -> InvalidData:
+    """Return the error that says which result cannot be written."""
+    of = f"the result of {result.evaluator} on {result.case.request_id}"
+    return InvalidData(f"{of} cannot be written: {type(error).__name__}: {error}")
 
 
 def load(line: bytes) -> dict[str, Any]:

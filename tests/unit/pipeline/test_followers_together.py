@@ -14,6 +14,9 @@ import anyio
 import pytest
 
 from monitor.clock import ManualClock
+from monitor.errors import ResultsRefused
+from monitor.model.outcome import Score
+from monitor.pipeline import followers as followers_module
 from monitor.pipeline.followers import Followers
 from monitor.sinks.history import HistorySink
 from monitor.stages import Deliver, Runtime
@@ -69,6 +72,19 @@ async def test_each_sink_gets_what_is_stored_at_once(tmp_path: Path) -> None:
     async with together(tmp_path, one=(sink(), one), other=(sink(), other)) as at:
         await at.store([judged(1), judged(2)])
         await until(lambda: one.taken == other.taken == ids([1, 2]), "the results")
+
+
+async def test_sinks_get_what_is_stored_at_once_also_beside_a_result_that_can_never_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(followers_module, "_LOOK_EVERY", 10**6)
+    one = Receiver()
+    async with together(tmp_path, one=(sink(), one)) as at:
+        await at.store([judged(1)])
+        await until(lambda: one.taken == ids([1]), "the first result")
+        with pytest.raises(ResultsRefused):
+            await at.store([judged(2, outcome=Score(4.0, "x", evidence=("a quote",))), judged(3)])  # type: ignore[arg-type]
+        await until(lambda: one.taken == ids([1, 3]), "the neighbour of the one that cannot be stored")
 
 
 async def test_a_new_sink_is_announced_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -6,7 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from monitor.errors import InvalidData, MonitorError
+from monitor.errors import InvalidData, MonitorError, ResultsRefused
 from monitor.pipeline import publish, read
 from monitor.pipeline.publish import Publisher
 from monitor.stages import stop_deadline
@@ -60,6 +60,24 @@ async def test_a_sink_that_fails_keeps_no_result_from_the_others_and_is_counted(
     assert sorted(taken) == sorted(memory.ids) == sorted(one.id for one in results)
     assert total(lent.metrics, "ragmonitor_sink_failures_total", sink="broken") == 2
     assert total(lent.metrics, "ragmonitor_sink_failures_total", sink="takes") == 0
+
+
+async def test_of_a_batch_only_the_results_that_can_never_be_written_are_given_up_and_the_log_names_them():
+    lent, said = runtime(), []
+    lent.events.also(lambda _level, event, _message, given: said.append((event, given)))
+    results = [judged(1), judged(2, evaluator="tone"), judged(3)]
+
+    async def history(_):
+        raise ResultsRefused("AttributeError: no claim", [results[1].id])
+
+    await Publisher({"storage": history}, Memory(), lent).all(results)
+    assert total(lent.metrics, "ragmonitor_sink_failures_total", sink="storage") == 1
+    assert total(lent.metrics, "ragmonitor_database_unwritten_records_total", database="history") == 1
+    ((event, given),) = said
+    assert event is Event.SINK_FAILED
+    assert given["evaluator"] == "tone"
+    assert given["request"] == results[1].case.request_id
+    assert given["results"] == 1
 
 
 async def test_a_listener_hears_a_result_before_a_slow_sink_has_it_and_one_that_fails_keeps_it_from_nobody():

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from monitor.clock import ManualClock
-from monitor.errors import MonitorError
+from monitor.errors import MonitorError, ResultsRefused
 from monitor.model.outcome import (
     EvaluationResult,
     RateScope,
@@ -223,6 +223,30 @@ async def test_unless_texts_are_asked_for_none_reaches_the_file(tmp_path: Path) 
 async def test_half_a_surrogate_pair_in_a_text_is_kept(history: HistorySink) -> None:
     await deliver(history, judged(1, outcome=Score(4.0, "broken \ud83d"), app="app \ud83d"))
     assert (await history.results())[0]["explanation"] == "broken \ud83d"
+
+
+@pytest.mark.parametrize("batches", [1, 4], ids=["in one batch", "each by another caller"])
+async def test_one_result_that_can_never_be_written_takes_none_of_its_neighbours_along(
+    history: HistorySink, batches: int
+) -> None:
+    results = [judged(number) for number in range(4)]
+    results[1] = judged(1, outcome=Score(4.0, "x", evidence=("a quote",)))  # type: ignore[arg-type]
+    failed: list[Exception] = []
+    async with history.open(runtime()) as deliver_one, anyio.create_task_group() as callers:
+
+        async def call(some: list[EvaluationResult]) -> None:
+            try:
+                await deliver_one(some)
+            except (AttributeError, ResultsRefused) as error:
+                failed.append(error)
+
+        for number in range(batches):
+            callers.start_soon(call, results[number::batches])
+    kept = {row["id"] for row in await history.results()}
+    assert kept == {one.id for one in results} - {results[1].id}
+    (error,) = failed
+    assert not isinstance(error, ResultsRefused) or error.ids == {results[1].id}
+    assert isinstance(error, ResultsRefused) or batches > 1
 
 
 async def test_only_the_owner_can_read_the_files(history: HistorySink) -> None:

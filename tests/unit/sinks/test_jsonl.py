@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from monitor.errors import ConfigError, MonitorError
+from monitor.errors import ConfigError, MonitorError, ResultsRefused
 from monitor.model.outcome import EvaluationResult, Score, Skipped, SkippedReason, Unscored, UnscoredReason
 from monitor.sinks.jsonl import JsonLines
 from monitor.storage.history.rows import as_json, dump, load
@@ -83,6 +83,16 @@ async def test_a_full_disk_raises_leaves_whole_lines_and_works_again_later(tmp_p
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert sink.path.stat().st_size == size
         await deliver_one([judged(3)])
+    assert [row["id"] for row in rows(sink.path)] == [judged(1).id, judged(3).id]
+
+
+async def test_a_result_that_no_line_can_be_made_of_is_refused_alone_and_named(tmp_path: Path) -> None:
+    sink = JsonLines(path=tmp_path / "results.jsonl")
+    bad = judged(2, outcome=Score(4.0, b"bytes"), evaluator="tone")  # type: ignore[arg-type]
+    async with sink.open(runtime()) as write:
+        with pytest.raises(ResultsRefused, match=f"the result of tone on {bad.case.request_id} cannot be") as caught:
+            await write([judged(1), bad, judged(3)])
+    assert caught.value.ids == {bad.id}
     assert [row["id"] for row in rows(sink.path)] == [judged(1).id, judged(3).id]
 
 
