@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from monitor.model.outcome import Attempt, UnscoredReason
+from monitor.model.outcome import Cost, UnscoredReason
 
 
 class MonitorError(Exception):
@@ -71,10 +71,10 @@ class JudgeError(MonitorError):
     Args:
         reason: the reason of the resulting `Unscored`.
         message: says what happened, without prompt text and secrets.
-        tries: the calls that were made, in order.
+        spent: what the calls cost that were made all the same, with these calls in order.
     """
 
-    def __init__(self, reason: UnscoredReason, message: str, tries: tuple[Attempt, ...] = ()) -> None:
+    def __init__(self, reason: UnscoredReason, message: str, spent: Cost | None = None) -> None:
         super().__init__(message)
         self.reason = reason
-        self.tries = tries
+        self.spent = spent or Cost()

@@ -17,7 +17,7 @@ from monitor.judge.pause import Pause
 from monitor.judge.provider import ModelCall, Provider, Reply
 from monitor.judge.retry import CallFault
 from monitor.judge.settings import JudgeSettings
-from monitor.model.outcome import Attempt, UnscoredReason
+from monitor.model.outcome import Attempt, Cost, UnscoredReason
 from monitor.stages import Prompt, Question, Runtime
 from monitor.telemetry.events import Event
 from monitor.telemetry.metrics import Metrics
@@ -73,6 +73,17 @@ class QuestionUsage:
     output_tokens: int = 0
     seconds: float = 0.0
     tries: list[Attempt] = field(default_factory=list)
+
+    def cost(self) -> Cost:
+        """Return what was used so far as the cost of the question."""
+        return Cost(
+            dollars=self.dollars,
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            seconds=self.seconds,
+            attempts=self.calls,
+            tries=tuple(self.tries),
+        )
 
 
 class Caller:

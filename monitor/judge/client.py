@@ -11,7 +11,7 @@ import dataclasses
 import os
 import random
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ from monitor.judge.provider import Loadable, Provider
 from monitor.judge.retry import CallFault, backoff
 from monitor.judge.settings import JudgeSettings
 from monitor.judge.setup import SAID, PauseCause, before_a_call, remedy
-from monitor.model.outcome import UnscoredReason
+from monitor.model.outcome import Attempt, UnscoredReason
 from monitor.stages import Prompt, Question, Runtime, Verdict
 from monitor.telemetry.events import Event
 
@@ -227,21 +227,28 @@ class JudgeClient:
             scope.cancel()
 
     async def ask(self, question: Question | Prompt) -> Verdict:
-        """Answer one question, from the cache or by calling the model. Raises `JudgeError`, nothing else."""
+        """Answer one question, from the cache or by calling the model. Raises `JudgeError`, nothing else.
+
+        The error says what was spent: a reply that cannot be used is paid for like any other.
+        """
         if self._settings.language is not None and isinstance(question, Question):
             instructions = f"{question.instructions}\n\nWrite all free text of your reply in {self._settings.language}."
             question = dataclasses.replace(question, instructions=instructions)
+        usage = QuestionUsage()
         if not self._closed:
             with anyio.CancelScope() as scope:
                 self._asking.add(scope)
                 try:
-                    return await self._ask(question)
+                    return await self._ask(question, usage)
+                except JudgeError as error:
+                    error.spent = usage.cost()
+                    raise
                 finally:
                     self._asking.discard(scope)
         self._metrics.outcome(UnscoredReason.SHUTDOWN)
-        raise JudgeError(UnscoredReason.SHUTDOWN, "the monitor is stopping")
+        raise JudgeError(UnscoredReason.SHUTDOWN, "the monitor is stopping", usage.cost())
 
-    async def _ask(self, question: Question | Prompt) -> Verdict:
+    async def _ask(self, question: Question | Prompt, usage: QuestionUsage) -> Verdict:
         deadline = self._clock.monotonic() + self._settings.max_age
         length = codec.material_length(question)
         if length > self._settings.max_characters:
@@ -268,41 +275,39 @@ class JudgeClient:
             if self.fault:
                 self._metrics.outcome(UnscoredReason.PROVIDER_ERROR)
                 raise JudgeError(UnscoredReason.PROVIDER_ERROR, self.fault)
-            verdict = await self._unless_paused(question, deadline)
+            verdict = await self._unless_paused(question, deadline, usage)
             self._cache.put(key, verdict)
             return verdict
 
-    async def _unless_paused(self, question: Question | Prompt, deadline: float) -> Verdict:
+    async def _unless_paused(self, question: Question | Prompt, deadline: float, usage: QuestionUsage) -> Verdict:
         try:
-            probe = self.pause.enter()
+            usage.probe = self.pause.enter()
         except JudgeError as error:
             self._metrics.outcome(error.reason)
             raise
         try:
-            if probe:
+            if usage.probe:
                 await self._key.refresh()
-            return await self._within_budget(question, deadline, probe=probe)
+            return await self._within_budget(question, deadline, usage)
         except CallFault as fault:
             if fault.pauses is None or not self._lent:
                 raise
-            raise JudgeError(UnscoredReason.PAUSED, f"the judge is paused: {fault}", fault.tries) from None
+            raise JudgeError(UnscoredReason.PAUSED, f"the judge is paused: {fault}") from None
         finally:
-            if probe:
+            if usage.probe:
                 self.pause.probed()
 
-    async def _within_budget(self, question: Question | Prompt, deadline: float, *, probe: bool) -> Verdict:
+    async def _within_budget(self, question: Question | Prompt, deadline: float, usage: QuestionUsage) -> Verdict:
         try:
             judgement = self._budget.reserve_judgement()
         except JudgeError as error:
             self._metrics.outcome(error.reason)
             raise
-        usage = QuestionUsage(probe=probe)
         try:
             await self._budget.claim()
             data, model = await self._judge(question, deadline, usage)
         except JudgeError as error:
-            error.tries = tuple(usage.tries)
-            first = _first_cause(error)
+            first = _first_cause(error, usage.tries)
             if first is None:
                 raise
             raise first from None
@@ -367,17 +372,17 @@ class JudgeClient:
         self._events.warning(Event.JUDGE_BUDGET_SPENT, message, model=self.model, cap=cap, until=until)
 
 
-def _first_cause(error: JudgeError) -> JudgeError | None:
+def _first_cause(error: JudgeError, tries: Sequence[Attempt]) -> JudgeError | None:
     """Return the fault that the first call of the question met; None where `error` says it already.
 
     A later one says less: that calls were held back says nothing about why, and a third attempt may fail otherwise.
     """
     if error.reason is not UnscoredReason.BREAKER_OPEN and not (isinstance(error, CallFault) and error.again):
         return None
-    first = next((one for one in error.tries if one.result in _CAUSES), None)
+    first = next((one for one in tries if one.result in _CAUSES), None)
     if first is None or first.result == error.reason.value:
         return None
-    return JudgeError(UnscoredReason(first.result), f"{first.detail}; then: {error}", error.tries)
+    return JudgeError(UnscoredReason(first.result), f"{first.detail}; then: {error}")
 
 
 _CAUSES: Final = (

@@ -6,14 +6,14 @@ have asked or left, their questions go out as one, and each evaluator gets its p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import anyio
 
 from monitor.errors import JudgeError
-from monitor.model.outcome import UnscoredReason
+from monitor.model.outcome import Cost, UnscoredReason
 from monitor.stages import Judge, Prompt, Question, Verdict
 
 _ORDER: Final = ("context", "history", "query", "reference", "response")
@@ -30,6 +30,9 @@ _APART: Final = (
     UnscoredReason.TOO_LARGE,
 )
 """Faults of the common answer after which each question is asked on its own: one bad part must not cost the others."""
+
+
+_Spent = TypeVar("_Spent", Verdict, Cost)
 
 
 @dataclass(slots=True, eq=False)
@@ -86,14 +89,18 @@ class QuestionGroup:
         try:
             verdict = await self._judge.ask(merged(questions))
         except JudgeError as error:
+            shares = [_share(error.spent, number, len(waiting)) for number in range(len(waiting))]
             if error.reason in _APART:
                 await self._ask_each(waiting)
+                for one, share in zip(waiting, shares, strict=True):
+                    one.answer = _paid_before(one.answer, share)
                 return
-            for one in waiting:
-                one.answer = JudgeError(error.reason, str(error), error.tries)
+            for one, share in zip(waiting, shares, strict=True):
+                one.answer = JudgeError(error.reason, str(error), share)
         else:
             for number, one in enumerate(waiting):
-                one.answer = _share(verdict, verdict.data[one.question.name], number, len(waiting))
+                share_of_it = _share(verdict, number, len(waiting))
+                one.answer = replace(share_of_it, data=verdict.data[one.question.name])
 
     async def _ask_each(self, waiting: Sequence[_WaitingQuestion]) -> None:
         async def ask(one: _WaitingQuestion) -> None:
@@ -160,13 +167,33 @@ def _agree(questions: Sequence[Question]) -> bool:
     return same and len({one.name for one in questions}) == len(questions)
 
 
-def _share(verdict: Verdict, data: Mapping[str, Any], number: int, of: int) -> Verdict:
-    """Return one part of an answer with its share of the cost. The first part takes what cannot be divided."""
+def _share(spent: _Spent, number: int, of: int) -> _Spent:
+    """Return one part's share of what a common call cost. The first part takes what cannot be divided."""
     return replace(
-        verdict,
-        data=data,
-        dollars=verdict.dollars / of,
-        input_tokens=verdict.input_tokens // of + (verdict.input_tokens % of if number == 0 else 0),
-        output_tokens=verdict.output_tokens // of + (verdict.output_tokens % of if number == 0 else 0),
-        attempts=verdict.attempts if number == 0 else 0,
+        spent,
+        dollars=spent.dollars / of,
+        input_tokens=spent.input_tokens // of + (spent.input_tokens % of if number == 0 else 0),
+        output_tokens=spent.output_tokens // of + (spent.output_tokens % of if number == 0 else 0),
+        attempts=spent.attempts if number == 0 else 0,
+    )
+
+
+def _paid_before(answer: Verdict | JudgeError | None, share: Cost) -> Verdict | JudgeError | None:
+    """Return the answer to a question that was asked on its own, with its share of the common call before that."""
+    if isinstance(answer, Verdict):
+        return _added(answer, share)
+    if answer is not None:
+        answer.spent = _added(answer.spent, share)
+    return answer
+
+
+def _added(spent: _Spent, before: Cost) -> _Spent:
+    return replace(
+        spent,
+        dollars=before.dollars + spent.dollars,
+        input_tokens=before.input_tokens + spent.input_tokens,
+        output_tokens=before.output_tokens + spent.output_tokens,
+        seconds=before.seconds + spent.seconds,
+        attempts=before.attempts + spent.attempts,
+        tries=before.tries + spent.tries,
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.errors import JudgeError
-from monitor.model.outcome import Attempt, Cost
+from monitor.model.outcome import Cost
 from monitor.stages import Judge, Prompt, Question, Verdict
 
 
 class MeteredJudge:
-    """Wraps a judge for one evaluation and adds up what its answers cost.
+    """Wraps a judge for one evaluation and adds up what its questions cost, those without a verdict included.
 
     `repeat` is added to the `repeat` of each question: a new number asks the same question again instead of using the
     cache.
@@ -22,7 +22,7 @@ class MeteredJudge:
         self.model = judge.model
         self.max_characters = judge.max_characters
         self._verdicts: list[Verdict] = []
-        self._attempts: list[Attempt] = []
+        self._spent: list[Verdict | Cost] = []
 
     async def ask(self, question: Question | Prompt) -> Verdict:
         """See `stages.Judge.ask`."""
@@ -30,22 +30,23 @@ class MeteredJudge:
         try:
             verdict = await self._judge.ask(asked)
         except JudgeError as error:
-            self._attempts += error.tries
+            self._spent.append(error.spent)
             raise
-        self._attempts += verdict.tries
+        self._spent.append(verdict)
         self._verdicts.append(verdict)
         return verdict
 
     def spending(self, seconds: float) -> Cost:
-        """Return what all answers cost together; `seconds` is the wall-clock time of the whole evaluation."""
-        given = self._verdicts
+        """Return what all questions cost together; `seconds` is the wall-clock time of the whole evaluation."""
+        given, spent = self._verdicts, self._spent
         return Cost(
             model=given[-1].model if given else self.model,
-            dollars=sum(one.dollars for one in given),
-            input_tokens=sum(one.input_tokens for one in given),
-            output_tokens=sum(one.output_tokens for one in given),
+            dollars=sum(one.dollars for one in spent),
+            input_tokens=sum(one.input_tokens for one in spent),
+            output_tokens=sum(one.output_tokens for one in spent),
             seconds=seconds,
-            attempts=sum(one.attempts for one in given),
+            attempts=sum(one.attempts for one in spent),
             cached=bool(given) and all(one.cached for one in given),
-            tries=tuple(self._attempts),
+            tries=tuple(call for one in spent for call in one.tries),
+            asked=any(not one.cached for one in given),
         )

@@ -118,8 +118,9 @@ class JudgeSettings(Component):
 
     recheck_share: Rate = 0.01
     """Share of evaluations to repeat, to measure how often the judge disagrees with itself
-    (`ragmonitor_judge_rechecks_total`). The repeat counts towards the budget but in no rate. Such a result is published
-    once the repeat has ended, since its row says what came of it: one call later than others."""
+    (`ragmonitor_judge_rechecks_total`). The repeat counts towards the budget and in the cost of its result, but in
+    no rate. Evaluators of a group are repeated each on its own. Such a result is published once the repeat has ended,
+    since its row says what came of it: one call later than others."""
 
     budget: Budget = Budget()
     """Limits on the cost of evaluations."""

@@ -313,7 +313,11 @@ class Attempt:
 class Cost:
     """The cost of one evaluation: US dollars, tokens, seconds of wall clock, calls. A local evaluator only takes time.
 
-    `tries` are all calls in order, including those of questions that failed.
+    Dollars, tokens and calls of a result include those of a second judgement and of a repeat (`recheck`).
+
+    `attempts` counts the calls, also those that came to no verdict. A call for several evaluators is divided among
+    them, and the first has its attempt. `asked`: a judge gave a verdict, and not from its cache; `cached`: all verdicts
+    are from there. `tries` are all calls in order, including those of questions that failed.
     """
 
     model: str = ""
@@ -324,6 +328,17 @@ class Cost:
     attempts: int = 0
     cached: bool = False
     tries: tuple[Attempt, ...] = ()
+    asked: bool = False
+
+    def with_another(self, other: Cost) -> Cost:
+        """Return this cost with the dollars, tokens and calls of another judgement. The rest tells of the first."""
+        return replace(
+            self,
+            dollars=self.dollars + other.dollars,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            attempts=self.attempts + other.attempts,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class Rechecks:
         if isinstance(second.outcome, Score):
             agreement = RecheckOutcome.SAME if second.defect == first.defect else RecheckOutcome.OTHER
         self._counters[one.evaluator.name, agreement].inc()
-        return replace(first, recheck=agreement)
+        return replace(first, recheck=agreement, cost=first.cost.with_another(second.cost))
 
 
 class LiveEvaluation:
@@ -207,7 +207,7 @@ class LiveEvaluation:
             one, how = chosen_by_name[result.evaluator]
             if self._severe is not None:
                 result = await self._severe.check(case, result)
-            asked = result.cost.attempts > 0 or result.cost.cached  # else it was scored by rule
+            asked = result.cost.asked or result.cost.cached  # else it was scored by rule
             if asked and isinstance(result.outcome, Score):
                 result = await self._rechecks.check(one, how, case, result)
             result = self._finish(one, how, case, result)

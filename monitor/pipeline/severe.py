@@ -98,7 +98,8 @@ class SevereCases:
             evaluator=first.evaluator,
             trace_id=case.request_id,
         )
-        return replace(first, second=SecondJudgement(outcome, score, second.cost.model))
+        said = SecondJudgement(outcome, score, second.cost.model)
+        return replace(first, second=said, cost=first.cost.with_another(second.cost))
 
     async def settle(self, case: Case, result: EvaluationResult) -> None:
         """Note the case if its second judgement agrees, once the result is stored: a page leads to it."""

@@ -121,7 +121,7 @@ def test_a_judge_is_measured_over_http_with_its_cost_and_what_it_left_unscored(l
     assert judge["best_f1"]["rule"] == {"below": 3.0}
     assert judge["best_f1"]["f1"] == judge["configured_rule"]["balanced_accuracy"] == 1.0
     assert judge["dollars"] == {"median": pytest.approx(0.001), "p95": pytest.approx(0.001)}
-    assert judge["dollars_of_results"] == pytest.approx(28 * 0.001)
+    assert judge["dollars_of_results"] == pytest.approx(29 * 0.001), "a refusal is paid for"
     assert found["dollars_paid"] == pytest.approx(len(llm.requests) * 0.001)
     assert local["dollars_of_results"] == 0
 

@@ -93,7 +93,7 @@ def test_the_summary_says_what_came_of_every_case(judged, llm, tmp_path):
     assert table["defects"] == ["1 (below 0.45)", "1 (below 3)"]
     assert table["rate"] == ["33 %", "50 %"]
     assert re.fullmatch(r"\d.* % to \d.* %", table["95 % interval"][1])
-    assert table["cost"] == ["-", "$0.002"]
+    assert table["cost"] == ["-", "$0.004"]  # replies that were cut off are paid for
     assert "paid in this run: $0.0" in ended.output
 
 

@@ -85,7 +85,7 @@ async def asked(**settings: Any) -> Asked:
         assert KEY not in said
         assert "canary" not in said
         assert "\n" not in said
-        return Asked(said, judge.pause, float(len(raised.value.tries)))
+        return Asked(said, judge.pause, float(len(raised.value.spent.tries)))
 
 
 def closed() -> str:

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from monitor.errors import JudgeError
 from monitor.judge.budget import Tariff
 from monitor.judge.client import JudgeClient
+from monitor.judge.pause import Pause
 from monitor.judge.provider import ModelCall, Reply
 from monitor.judge.retry import CallFault
 from monitor.judge.settings import JudgeSettings
@@ -57,13 +58,22 @@ class FakeProvider:
 
 
 class Rig:
-    def __init__(self, provider: FakeProvider, rng: random.Random | None = None, **options: Any) -> None:
+    """The judge around `provider`; `pause` makes one that is lent, as the app does it."""
+
+    def __init__(
+        self,
+        provider: FakeProvider,
+        rng: random.Random | None = None,
+        pause: Callable[[Runtime], Pause] | None = None,
+        **options: Any,
+    ) -> None:
         self.registry = CollectorRegistry()
         metrics = Metrics(self.registry)
         self.runtime = Runtime(LoopClock(), metrics, Events(metrics), Health())
         settings = JudgeSettings.model_validate({"model": "m", "cache": {"max_entries": 0}, **options})
         tariff = Tariff(0.001, 0.001)
-        self.judge = JudgeClient(settings, self.runtime, provider, tariff, rng=rng or random.Random(1))
+        lent = pause(self.runtime) if pause is not None else None
+        self.judge = JudgeClient(settings, self.runtime, provider, tariff, rng=rng or random.Random(1), pause=lent)
         self.judge.ready()
 
     async def ask(self, text: str = "r") -> Verdict:

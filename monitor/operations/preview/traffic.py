@@ -126,11 +126,13 @@ def _of_results(found: Sequence[dict[str, Any]]) -> RecordedTraffic:
 
 
 def _input_tokens(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """Return the tokens sent for each case that a judge was really asked about, by evaluator and case."""
+    """Return the tokens sent for each case that a judge gave one verdict on, by evaluator and case."""
     tokens: dict[str, dict[str, int]] = {}
     for row in found:
         judge = row.get("judge") or {}
-        if judge.get("attempts") and judge.get("input_tokens"):
+        if row.get("second") or row.get("recheck"):
+            continue  # the tokens are of several prompts
+        if judge.get("asked", judge.get("attempts")) and judge.get("input_tokens"):
             of_evaluator = tokens.setdefault(str(row.get("evaluator")), {})
             of_evaluator[str(row.get("request_id"))] = int(judge["input_tokens"])
     return tokens

@@ -308,7 +308,7 @@ class ResultMetrics:
         if self._slicing is not None:
             self._slicing.count(app, result)
         local = self._known[result.evaluator].evaluator.cost == "local"
-        known_model = local or result.cost.attempts > 0  # else no judge has said which model it is
+        known_model = local or result.cost.asked  # else no judge has said which model it is
         if self._generations is not None and known_model and result.score_source is ScoreSource.OWN:
             self._generations.saw(app, result.evaluator, result.service_version, result.evaluated_at)
         series.largest.add(result.weight)

@@ -24,8 +24,9 @@ class PeriodRate(NamedTuple):
 class JudgeUse(NamedTuple):
     """What was asked of the judge for one app and evaluator, and came to the same `outcome`.
 
-    `outcome` is `score`, `skipped`, or the reason why there is no score. `asked` counts the evaluations for which the
-    judge answered, `calls` its answers with the failed attempts before them, `seconds` the wall-clock time of `asked`.
+    `outcome` is `score`, `skipped`, or the reason why there is no score. `asked` counts the evaluations for which a
+    judge gave a verdict, not from its cache, and `seconds` is their wall-clock time. `calls` and `dollars` are of all
+    calls, also of those that came to no verdict.
     """
 
     app: str

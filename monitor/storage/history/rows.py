@@ -23,7 +23,8 @@ changes its meaning raises it.
 | `weight` | how many requests this one represents |
 | `sampling` | {`probability`, `target`, `inputs`, `shift`, `inputs_version`}: how its evaluator sampled it; null
   without sampling |
-| `judge` | {`model`, `dollars`, `input_tokens`, `output_tokens`, `seconds`, `attempts`, `cached`} |
+| `judge` | {`model`, `dollars`, `input_tokens`, `output_tokens`, `seconds`, `attempts`, `cached`, `asked`}: what the
+  result cost, and whether a judge gave a verdict for it, not from its cache |
 | `scope` | `live`; `late`: scored too long after the answer; `non_production`: other traffic than production;
   `user_disliked`: scored because of a thumbs-down; `backfill`: scored later on request; `ranking`: the score only puts
   answers in order. Only `live` counts in rates |
@@ -211,7 +212,7 @@ def _result(row: Mapping[str, Any]) -> EvaluationResult:
         weight=row["weight"],
         level=row["level"] or "",
         defect=bool(row["defect"]),
-        cost=Cost(**row["judge"]),
+        cost=_cost(row["judge"]),
         evaluated_at=row["evaluated_at"],
         scope=RateScope(row["scope"]),
         service_version=ServiceVersion(**{key: one for key, one in row["versions"].items() if key != "fingerprint"}),
@@ -222,6 +223,11 @@ def _result(row: Mapping[str, Any]) -> EvaluationResult:
         recheck=RecheckOutcome(row["recheck"]) if row.get("recheck") else None,
         known_id=row["id"],
     )
+
+
+def _cost(row: Mapping[str, Any]) -> Cost:
+    """Read a cost. Rows of earlier versions do not tell whether a judge was asked, only how often it was called."""
+    return Cost(**{"asked": row["attempts"] > 0, **row})
 
 
 def _second(row: Mapping[str, Any] | None) -> SecondJudgement | None:

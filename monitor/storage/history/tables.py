@@ -224,7 +224,7 @@ def _delete_oldest_sums(db: sqlite3.Connection) -> int:
 
 def _add_judge_use(db: sqlite3.Connection, one: EvaluationResult, app: str) -> None:
     """Add what a judge was asked for a result. Results without a score count by the reason, of local evaluators too."""
-    cost, asked = one.cost, one.cost.attempts > 0
+    cost, asked = one.cost, one.cost.asked
     if one.score_source is not ScoreSource.OWN or not (cost.model or isinstance(one.outcome, Unscored)):
         return
     outcome = str(one.outcome.reason) if isinstance(one.outcome, Unscored) else one.outcome.kind

@@ -9,7 +9,7 @@ import pytest
 from monitor.errors import JudgeError
 from monitor.judge.grouped_judge import GroupedJudge, QuestionGroup, merged
 from monitor.model.case import Message
-from monitor.model.outcome import UnscoredReason
+from monitor.model.outcome import Attempt, Cost, UnscoredReason
 from monitor.stages import Prompt, Question, Verdict
 from monitor.testing import ScriptedJudge
 from tests.support.judge import question
@@ -62,6 +62,33 @@ async def test_the_shares_of_the_cost_add_up_to_the_whole():
     assert sum(one.dollars for one in found) == pytest.approx(0.6)
     assert (sum(one.input_tokens for one in found), sum(one.output_tokens for one in found)) == (10, 5)
     assert sum(one.attempts for one in found) == 1
+
+
+async def test_a_common_answer_that_cannot_be_used_is_paid_for_by_those_who_asked():
+    """They are asked one by one after it; what it cost must not get lost."""
+    spent = Cost("", 0.9, 31, 7, 2.0, 2, tries=(Attempt(2.0, "malformed"),))
+
+    def answer(asked):
+        if asked.name == "group":
+            return JudgeError(UnscoredReason.MALFORMED, "no", spent)
+        own = Cost("", 0.1, 10, 5, 1.0, 1, tries=(Attempt(1.0, "out_of_range"),))
+        return JudgeError(UnscoredReason.OUT_OF_RANGE, "9", own) if asked.name == "bad" else each_its_own(asked)
+
+    good, other, bad = await ask(ScriptedJudge(answer), question("good"), question("other"), question("bad"))
+    assert good.dollars == pytest.approx(0.6 + 0.3)
+    assert bad.spent.dollars == pytest.approx(0.1 + 0.3)
+    assert [good.input_tokens, other.input_tokens, bad.spent.input_tokens] == [10 + 11, 10 + 10, 10 + 10]
+    assert [good.output_tokens, other.output_tokens, bad.spent.output_tokens] == [5 + 3, 5 + 2, 5 + 2]
+    assert [good.attempts, other.attempts, bad.spent.attempts] == [3, 1, 1]
+    assert [good.seconds, bad.spent.seconds] == [3.0, 3.0]
+    assert [one.result for one in bad.spent.tries] == ["malformed", "out_of_range"]
+
+
+async def test_the_shares_of_a_failure_add_up_to_what_it_cost():
+    spent = Cost("", 0.9, 31, 7, 2.0, 2)
+    found = await ask(ScriptedJudge([JudgeError(UnscoredReason.TIMEOUT, "no", spent)]), question("a"), question("b"))
+    assert sum(error.spent.dollars for error in found) == pytest.approx(0.9)
+    assert [(e.spent.input_tokens, e.spent.output_tokens, e.spent.attempts) for e in found] == [(16, 4, 2), (15, 3, 0)]
 
 
 async def test_an_evaluator_that_asks_nothing_holds_nobody_up():

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import ClassVar
+
 import anyio
 import pytest
 
 from monitor.errors import JudgeError
-from monitor.model.outcome import Score, Unscored, UnscoredReason
+from monitor.model.outcome import Attempt, Cost, Score, Unscored, UnscoredReason
 from monitor.pipeline.fair_queue import FairQueue
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Verdict
-from monitor.testing import RecordingSink
+from monitor.testing import RecordingSink, ScriptedJudge
 from tests.support.evaluators import (
     FakeJudge,
     JudgedEvaluator,
@@ -21,6 +24,7 @@ from tests.support.evaluators import (
     live,
     run_local,
 )
+from tests.support.judge import question
 from tests.support.runtime import runtime, total
 
 pytestmark = pytest.mark.anyio
@@ -144,6 +148,49 @@ async def test_a_case_judged_twice_tells_how_steady_the_judge_is_and_changes_no_
     assert total(bench.runtime.metrics, "ragmonitor_judge_rechecks_total") == 1
     assert total(bench.runtime.metrics, "ragmonitor_evaluations_total") == 1
     assert total(bench.runtime.metrics, "ragmonitor_unscored_total") == 0
+
+
+async def test_every_evaluator_of_a_group_is_judged_twice_not_only_the_one_that_has_the_call():
+    class Other(JudgedEvaluator):
+        name: ClassVar[str] = "other"
+
+        async def evaluate(self, case, judge):
+            return Score((await judge.ask(question("other"))).data["score"], "because")
+
+    def answer(asked):
+        parts = asked.schema.get("properties", {})
+        return {name: {"score": 4} for name in parts} if asked.name == "group" else {"score": 4}
+
+    lent, sink = runtime(), RecordingSink()
+    group = [configured(one, group="g") for one in (JudgedEvaluator(), Other())]
+    judge = ScriptedJudge(answer)
+    evaluation = live(group, judges={"": judge}, sinks={"test": sink.deliver}, lent=lent, recheck=1.0)
+    await evaluation.score_judged(case(), evaluation.choose(case()))
+    assert judge.questions[0].name == "group"
+    assert {one.evaluator: one.recheck for one in sink.results} == {"judged": "same", "other": "same"}
+    assert total(lent.metrics, "ragmonitor_judge_rechecks_total", outcome="same") == 2
+
+
+@pytest.mark.parametrize(
+    ("again", "spent"),
+    [
+        (Verdict({"score": 4}, "m", 0.5, 7, 3, 1.0, 2, tries=(Attempt(1.0, "ok"),)), (0.75, 17, 8, 3)),
+        (JudgeError(UnscoredReason.MALFORMED, "prose", Cost("", 1.0, 2, 4, 1.0, 1)), (1.25, 12, 9, 2)),
+    ],
+)
+async def test_what_a_repeat_cost_is_in_the_result_that_it_is_about_and_nothing_else_of_it(again, spent):
+    class Asked(FakeJudge):
+        async def ask(self, question):
+            if not question.repeat:
+                return replace(await super().ask(question), tries=(Attempt(2.0, "first"),))
+            if isinstance(again, JudgeError):
+                raise again
+            return again
+
+    bench = Bench(JudgedEvaluator(), judge=Asked(), recheck=1.0)
+    cost = (await bench.run(case())).cost
+    assert (cost.dollars, cost.input_tokens, cost.output_tokens, cost.attempts) == spent
+    assert (cost.model, cost.seconds, [one.result for one in cost.tries]) == ("fake/model", 0.0, ["first"])
 
 
 async def test_no_case_is_judged_twice_where_nobody_asked_for_it():

@@ -14,7 +14,7 @@ from monitor.alerts.policy import AlertPolicy, SevereSettings
 from monitor.alerts.severe import SevereLog
 from monitor.errors import JudgeError
 from monitor.model.external import ExternalScore, ScoreSource
-from monitor.model.outcome import DefectRule, RateScope, UnscoredReason
+from monitor.model.outcome import Cost, DefectRule, RateScope, UnscoredReason
 from monitor.pipeline import severe as severe_module
 from monitor.pipeline.severe import SevereCases
 from monitor.samplers.uniform import Uniform
@@ -101,6 +101,16 @@ async def test_without_a_second_judgement_nothing_is_confirmed() -> None:
     bench = Bench(1, FakeJudge(error=JudgeError(UnscoredReason.BUDGET, "spent")))
     await bench.run()
     assert (bench.counted("unscored"), bench.sessions()) == (1, None)
+
+
+@pytest.mark.parametrize("error", [None, JudgeError(UnscoredReason.MALFORMED, "prose", Cost("", 0.25, 10, 5, 1.0, 1))])
+async def test_what_the_second_judgement_cost_is_in_the_result(error: JudgeError | None) -> None:
+    bench = Bench(1, Second(1, error))
+    one = replace(case(), app="shop")
+    (result,) = await bench.evaluation._scorer.score(one, bench.evaluation.choose(one))
+    cost = (await bench.severe.check(one, result)).cost
+    assert (cost.dollars, cost.input_tokens, cost.output_tokens, cost.attempts) == (0.5, 20, 10, 2)
+    assert (cost.model, cost.seconds) == (result.cost.model, result.cost.seconds)
 
 
 async def test_two_cases_of_a_session_are_one_session() -> None:

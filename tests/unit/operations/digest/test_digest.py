@@ -136,7 +136,7 @@ def asked(number: int, at: float, reason: UnscoredReason | None = None) -> Evalu
     if reason is not None:
         outcome = Unscored(reason)
         return judged(number, evaluated_at=at, outcome=outcome, defect=False, cost=Cost(model="m"))
-    return judged(number, evaluated_at=at, cost=Cost(model="m", dollars=0.25, seconds=2.0, attempts=2))
+    return judged(number, evaluated_at=at, cost=Cost(model="m", dollars=0.25, seconds=2.0, attempts=2, asked=True))
 
 
 def test_spend_and_the_health_of_the_judge_stand_against_the_week_before(tmp_path: Path) -> None:

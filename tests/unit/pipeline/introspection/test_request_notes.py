@@ -10,7 +10,7 @@ import pytest
 
 from monitor.errors import JudgeError
 from monitor.model.case import Case, Document, Joined, Reading, ReadingStatus, Request
-from monitor.model.outcome import Attempt, UnscoredReason
+from monitor.model.outcome import Attempt, Cost, UnscoredReason
 from monitor.model.request_log import RequestRecord, RequestStep
 from monitor.model.row import Row
 from monitor.pipeline.complete import WholeRow
@@ -129,7 +129,7 @@ async def test_a_case_that_was_judged_has_its_draw_its_wait_and_each_attempt():
 @pytest.mark.parametrize("reason", [UnscoredReason.BREAKER_OPEN, UnscoredReason.AUTH, UnscoredReason.PAUSED])
 async def test_attempts_that_came_to_nothing_are_kept_with_the_reason(reason):
     tries = (Attempt(0.1, "provider_error", "HTTP 500"),)
-    record, keeper = await noted(JudgeError(reason, "it failed", tries))
+    record, keeper = await noted(JudgeError(reason, "it failed", Cost(tries=tries)))
     judged = record.decisions[1]
     assert (judged.outcome, judged.reason, judged.detail, judged.tries) == ("unscored", reason, "it failed", tries)
     assert keeper.steps[RequestStep("shop", "", "judged", f"unscored:{reason}")] == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import anyio
 import pytest
 
@@ -178,6 +180,16 @@ async def test_a_score_for_which_no_judge_was_asked_is_no_change_of_judge():
     await bench.run(bench.case(1, response=""))
     assert bench.total("ragmonitor_service_version_info") == 0
     await bench.run(bench.case(2))
+    assert bench.total("ragmonitor_service_version_info") == 1
+
+
+async def test_a_score_that_shares_its_call_with_another_evaluator_is_one_of_its_judge():
+    class Shares(FakeJudge):
+        async def ask(self, question):
+            return replace(await super().ask(question), attempts=0)
+
+    bench = Bench(JudgedEvaluator(), Shares())
+    await bench.run(bench.case(1))
     assert bench.total("ragmonitor_service_version_info") == 1
 
 

@@ -32,7 +32,7 @@ def test_the_rates_of_a_period_are_by_version_and_end_before_its_end(path: Path)
 
 
 def test_what_judges_were_asked_is_added_up_over_a_period(path: Path) -> None:
-    cost = Cost("m", 0.5, seconds=2.0, attempts=3)
+    cost = Cost("m", 0.5, seconds=2.0, attempts=3, asked=True)
     keep(path, judged(1, cost=cost), judged(101, cost=cost), judged(2, outcome=FAILED))
     reader = PeriodReader(path)
     assert reader.judge_use(HOUR, HOUR + 901) == [

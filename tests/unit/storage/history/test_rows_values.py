@@ -37,6 +37,18 @@ def test_a_score_has_its_level_and_verdict_and_no_reason() -> None:
     assert row["evidence"][0] == {"claim": "two years", "verdict": "supported", "start": 6, "end": 15, "note": ""}
 
 
+@pytest.mark.parametrize(("attempts", "asked"), [(0, False), (2, True)])
+def test_a_row_that_does_not_tell_whether_a_judge_was_asked_is_read_by_its_calls(attempts: int, asked: bool) -> None:
+    row = as_json(judged(1, cost=Cost("m", attempts=attempts)))
+    del row["judge"]["asked"]
+    assert from_json(row).cost.asked is asked
+
+
+def test_a_row_tells_that_a_judge_was_asked_whose_call_another_evaluator_has() -> None:
+    row = as_json(judged(1, cost=Cost("m", attempts=0, asked=True)))
+    assert (row["judge"]["asked"], from_json(row).cost.asked) == (True, True)
+
+
 @pytest.mark.parametrize(
     ("outcome", "reason", "detail", "hidden"),
     [

@@ -131,7 +131,7 @@ def test_only_a_backfill_takes_the_place_of_what_failed_and_none_of_what_did_not
     ("result", "kept"),
     [
         (
-            judged(1, cost=Cost("m", 0.5, seconds=2.0, attempts=3)),
+            judged(1, cost=Cost("m", 0.5, seconds=2.0, attempts=3, asked=True)),
             (HOUR, "shop", "groundedness", "score", 1, 1, 3, 0.5, 2.0),
         ),
         (
@@ -140,11 +140,15 @@ def test_only_a_backfill_takes_the_place_of_what_failed_and_none_of_what_did_not
         ),
         (
             judged(1, outcome=FAILED, cost=Cost("m", 0.25, seconds=9.0, attempts=1)),
-            (HOUR, "shop", "groundedness", "timeout", 1, 1, 1, 0.25, 9.0),
+            (HOUR, "shop", "groundedness", "timeout", 1, 0, 1, 0.25, 0.0),
+        ),
+        (
+            judged(1, cost=Cost("m", 0.25, seconds=2.0, asked=True)),
+            (HOUR, "shop", "groundedness", "score", 1, 1, 0, 0.25, 2.0),
         ),
         (judged(1, outcome=FAILED), (HOUR, "shop", "groundedness", "timeout", 1, 0, 0, 0.0, 0.0)),
         (
-            judged(1, outcome=Skipped(SkippedReason.REFUSAL), cost=Cost("m", attempts=1, seconds=1.0)),
+            judged(1, outcome=Skipped(SkippedReason.REFUSAL), cost=Cost("m", attempts=1, seconds=1.0, asked=True)),
             (HOUR, "shop", "groundedness", "skipped", 1, 1, 1, 0.0, 1.0),
         ),
         (judged(1), None),
@@ -160,7 +164,7 @@ def test_what_a_judge_was_asked_counts_by_the_quarter_of_an_hour(
 
 
 def test_uses_of_a_quarter_are_added_up_and_the_next_one_begins_with_its_second(db: sqlite3.Connection) -> None:
-    cost = Cost("m", 0.5, seconds=2.0, attempts=3)
+    cost = Cost("m", 0.5, seconds=2.0, attempts=3, asked=True)
     insert(db, [judged(1, cost=cost), judged(99, cost=cost), judged(100, cost=cost)], texts=False)
     found = rows(db, "SELECT at, evaluations, asked, calls, dollars, seconds FROM judge_use ORDER BY at")
     assert found == [(HOUR, 2, 2, 6, 1.0, 4.0), (HOUR + 900, 1, 1, 3, 0.5, 2.0)]
