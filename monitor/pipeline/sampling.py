@@ -11,7 +11,7 @@ from prometheus_client import Counter
 
 from monitor.clock import Clock
 from monitor.model.case import Case, Traffic
-from monitor.model.outcome import EvaluationResult, Score, result_id
+from monitor.model.outcome import EvaluationResult, Score, Unscored, result_id
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.introspection import request_notes
 from monitor.pipeline.learned import LearnedOrder, Learning
@@ -211,7 +211,11 @@ class CaseSampler:
         return decision
 
     def learn(self, decision: SamplingDecision, case: Case, result: EvaluationResult) -> None:
-        """Learn from the result of a sampled case. Only scores of production traffic count."""
+        """Learn from the result of a sampled case. Only scores of production traffic count.
+
+        An evaluation that failed for nothing, as in an outage of the judge, has no price: if many did, the price would
+        fall towards 0, and a budget in dollars would be overspent once the judge answers again.
+        """
         sampling, order = self._samplings[result.evaluator], self._order_of(result.evaluator)
         if not sampling.adaptive and order is None:
             return
@@ -222,6 +226,8 @@ class CaseSampler:
             emphasis = decision.target / decision.probability
             order.verdict(case.app, decision.inputs, emphasis, decision.shift, defect=result.defect)
         if not sampling.adaptive:
+            return
+        if isinstance(result.outcome, Unscored) and not result.cost.dollars:
             return
         sampling.learn(case, decision, defect=result.defect if teaches else None, dollars=result.cost.dollars)
         if counts:

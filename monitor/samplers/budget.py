@@ -30,7 +30,8 @@ class Budgeted(Sampler):
     """The same as a mean per hour: 500 is 12,000 per day. Not a limit; that is `max_per_hour`."""
 
     dollars_per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """US dollars per day, converted to evaluations by the cost of about the last 200."""
+    """US dollars per day, converted to evaluations by the cost of about the last 200, with all that was paid for them:
+    failed ones, second judgements and repeats too."""
 
     max_per_hour: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """The most evaluations expected in any hour, plus a sixth after a quiet time. Default: four mean hours."""

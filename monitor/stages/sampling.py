@@ -70,7 +70,11 @@ class Sampling(Protocol):
         ...
 
     def learn(self, case: Case, decision: SamplingDecision, *, defect: bool | None, dollars: float) -> None:
-        """Learn from a case that was drawn and scored, for `dollars`. `defect` is None if there is no score."""
+        """Learn from a case that was drawn and evaluated, for `dollars`. `defect` is None if there is no score.
+
+        The dollars include those of replies without a verdict, of a second judgement and of a repeat. It is not called
+        for an evaluation that failed and cost nothing, as while the judge is down.
+        """
         ...
 
     def learn_past(self, past: PastResult) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
+from pydantic import PrivateAttr
 
 from monitor.errors import JudgeError
 from monitor.model.case import Traffic
-from monitor.model.outcome import UnscoredReason
+from monitor.model.outcome import Cost, UnscoredReason
 from monitor.samplers.boosted import Boosted
 from monitor.samplers.budget import BudgetSampler
 from monitor.samplers.uniform import Uniform
+from monitor.stages import Sampler, SamplingDecision
 from tests.support.evaluators import FakeJudge, case, run_local
 from tests.support.sampling import UNSUPPORTED, SamplingBench, answered
 
@@ -131,3 +135,62 @@ async def test_a_verdict_is_learned_with_the_inputs_of_its_draw():
     for number in range(60):
         await bench.run(answered(number, UNSUPPORTED))
     assert bench.sampling().draw(other, local).risk > before > 0.03
+
+
+class Prices(Sampler):
+    """Draws every case and keeps what evaluations cost."""
+
+    adaptive: ClassVar[bool] = True
+    _told: list[float] = PrivateAttr(default_factory=list)
+
+    def open(self, evaluator, runtime):
+        return self
+
+    def draw(self, case, local, part=1.0):
+        return SamplingDecision(1.0, 1.0)
+
+    def learn(self, case, decision, *, defect, dollars):
+        self._told.append(dollars)
+
+    def learn_past(self, past):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("judge", "told"),
+    [
+        (FakeJudge(4), [0.25]),
+        (FakeJudge(error=JudgeError(UnscoredReason.MALFORMED, "prose", Cost("", 0.5, attempts=2))), [0.5]),
+        (FakeJudge(error=JudgeError(UnscoredReason.PAUSED, "no key")), []),
+        (FakeJudge(error=JudgeError(UnscoredReason.PROVIDER_ERROR, "HTTP 500", Cost(attempts=3))), []),
+    ],
+)
+async def test_a_sampler_learns_what_was_paid_and_no_price_from_what_failed_for_nothing(judge, told):
+    sampler = Prices()
+    await SamplingBench(sampler, judge=judge).run(answered(1))
+    assert sampler._told == told
+
+
+async def test_a_budget_in_dollars_is_the_same_after_an_outage_of_the_judge():
+    """Evaluations that fail for nothing do not make it believe that evaluations are cheap."""
+    sampler = BudgetSampler(dollars_per_day=1e4, dollars_per_evaluation=0.25)
+    bench = SamplingBench(sampler, judge=FakeJudge(error=JudgeError(UnscoredReason.BREAKER_OPEN, "down")))
+    limit = bench.total("sampling_bucket_limit_evaluations")
+    assert limit > 0
+    for number in range(300):
+        bench.runtime.clock.advance(60)
+        await bench.run(answered(number))
+    assert bench.total("sampling_cases_total") == 300
+    assert bench.total("unscored_total") > 20
+    assert bench.total("sampling_bucket_limit_evaluations") == limit
+
+
+async def test_a_budget_in_dollars_falls_with_replies_that_are_paid_for_and_cannot_be_used():
+    sampler = BudgetSampler(dollars_per_day=1e4, dollars_per_evaluation=0.25)
+    prose = JudgeError(UnscoredReason.MALFORMED, "prose", Cost("", 1.0, attempts=2))
+    bench = SamplingBench(sampler, judge=FakeJudge(error=prose))
+    limit = bench.total("sampling_bucket_limit_evaluations")
+    for number in range(600):
+        bench.runtime.clock.advance(60)
+        await bench.run(answered(number))
+    assert bench.total("sampling_bucket_limit_evaluations") < limit / 2
