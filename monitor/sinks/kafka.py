@@ -50,14 +50,14 @@ class KafkaSink(KafkaConnection, Sink):
     """Whether to send question, context and answer. Off: only score and explanation, which may quote them. Needs
     `storage: {texts: all}`."""
 
-    delivery_timeout: Duration = Field(default=120.0, ge=1)
-    """How long one attempt to deliver may take, until the results are sent again after a pause."""
+    delivery_timeout: Duration = Field(default=120.0, ge=1, le=2_147_483)
+    """How long one attempt to deliver may take, until the results are sent again after a pause. At most 24 days."""
 
     compression: Literal["zstd", "lz4", "gzip", "none"] = "zstd"
     """Compression of batches."""
 
-    max_bytes: Size = Field(default=1024**2, ge=1024)
-    """Maximum size of one result, uncompressed. The topic's `max.message.bytes` should allow as much."""
+    max_bytes: Size = Field(default=1024**2, ge=1024, lt=2 * 1024**3)
+    """Maximum size of one result, uncompressed, below 2 GiB. The topic's `max.message.bytes` should allow as much."""
 
     replay: int = Field(default=20_000, ge=0)
     """How many of the topic's newest results to read at start, for samplers with `boost` to learn from. They remember

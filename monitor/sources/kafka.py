@@ -55,11 +55,11 @@ class KafkaSource(KafkaConnection, Source):
     """Topic for messages that cannot be read, unchanged, with headers for origin and reason. `null`: count and skip
     them."""
 
-    fetch_max_bytes: Size = Field(default=16 * 1024**2, gt=0)
-    """Maximum bytes of one fetch from a broker."""
+    fetch_max_bytes: Size = Field(default=16 * 1024**2, gt=0, lt=2 * 1024**3)
+    """Maximum bytes of one fetch from a broker, below 2 GiB."""
 
-    max_partition_fetch_bytes: Size = Field(default=1024**2, gt=0)
-    """Maximum bytes of one fetch from a partition. A larger message is still fetched."""
+    max_partition_fetch_bytes: Size = Field(default=1024**2, gt=0, lt=2 * 1024**3)
+    """Maximum bytes of one fetch from a partition, below 2 GiB. A larger message is still fetched."""
 
     max_in_flight: int = Field(default=2_000, gt=0)
     """Maximum messages fetched but not yet in the pipeline. Above it, partitions are paused."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,9 @@ from monitor.quantities import Duration
 from monitor.stages import Intake, Runtime
 from monitor.transport.http.listener import ListenerOptions
 from monitor.transport.otlp.receiver import OtlpReceiver, Reception
+
+_LARGEST: Final = 2**31 - 1  # what gRPC takes: it keeps its options in C ints, and so many connections end the process
+_LONGEST: Final = _LARGEST // 1000  # seconds, which it takes as milliseconds
 
 
 class OtlpGrpc(OtlpReceiver):
@@ -27,20 +30,20 @@ class OtlpGrpc(OtlpReceiver):
     port: int = Field(default=4317, ge=0, le=65535)
     """Port to listen on; 0 picks a free one."""
 
-    max_concurrent_streams: int = Field(default=256, gt=0)
+    max_concurrent_streams: int = Field(default=256, gt=0, le=_LARGEST)
     """Maximum concurrent calls per connection; further ones wait at the sender."""
 
-    handshake_timeout: Duration = Field(default=60.0, gt=0)
-    """How long a new connection may take to complete the HTTP/2 handshake before it is closed."""
+    handshake_timeout: Duration = Field(default=60.0, gt=0, le=_LONGEST)
+    """How long a new connection may take to complete the HTTP/2 handshake before it is closed. At most 24 days."""
 
     body_timeout: Duration = Field(default=60.0, gt=0)
     """How long the message of a call may take to arrive before the call is ended with DEADLINE_EXCEEDED."""
 
-    idle_timeout: Duration = Field(default=300.0, gt=0)
-    """How long to keep a connection without calls open. Connections with a client that answers no ping are closed
-    sooner, after 80 seconds."""
+    idle_timeout: Duration = Field(default=300.0, gt=0, le=_LONGEST)
+    """How long to keep a connection without calls open. At most 24 days. Connections with a client that
+    answers no ping are closed sooner, after 80 seconds."""
 
-    max_connections: int = Field(default=1024, gt=0)
+    max_connections: int = Field(default=1024, gt=0, lt=_LARGEST)
     """Maximum connections. Further ones are closed at once; senders retry."""
 
     @model_validator(mode="after")

@@ -57,9 +57,9 @@ T = TypeVar("T")
 class OtlpReceiver(ListenerOptions, Source, ABC):
     """Options of an OTLP server. The protocol's ports are 4317 (gRPC) and 4318 (HTTP)."""
 
-    max_body_bytes: Annotated[Size, Field(gt=0)] = Field(default_factory=lambda: 20 * 1024**2)
-    """Maximum size of a request, compressed and decompressed. Larger ones are rejected permanently. Default: 20 MiB, at
-    most `max_in_flight_bytes`."""
+    max_body_bytes: Annotated[Size, Field(gt=0, lt=2 * 1024**3)] = Field(default_factory=lambda: 20 * 1024**2)
+    """Maximum size of a request, compressed and decompressed, below 2 GiB. Larger ones are rejected permanently.
+    Default: 20 MiB, at most `max_in_flight_bytes`."""
 
     max_spans: int = Field(default=10_000, gt=0)
     """Maximum spans or log records in one request. Requests with more are rejected permanently."""

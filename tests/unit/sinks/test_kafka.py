@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from monitor.errors import ResultsRefused
 from monitor.model.outcome import Score
@@ -47,3 +48,9 @@ async def test_a_result_that_no_record_can_be_made_of_is_refused_alone_and_named
             await deliver([judged(1), bad, judged(3)])
     assert caught.value.ids == {bad.id}
     assert [(one["topic"], one["id"]) for one in topic.sent] == [("results", judged(1).id), ("results", judged(3).id)]
+
+
+@pytest.mark.parametrize(("option", "value"), [("max_bytes", "2GiB"), ("delivery_timeout", "25d")])
+def test_a_limit_that_the_client_cannot_hold_is_refused_before_the_start(option: str, value: str) -> None:
+    with pytest.raises(ValidationError, match=f"(?s){option}.*less than"):
+        KafkaSink(brokers=["kafka:9092"], topic="results", **{option: value})  # type: ignore[arg-type]

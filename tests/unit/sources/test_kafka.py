@@ -77,3 +77,9 @@ def test_what_can_never_work_is_refused(wrong: dict[str, Any]) -> None:
 
 def test_dead_letters_can_be_turned_off() -> None:
     assert made(dead_letters=None).dead_letters is None
+
+
+@pytest.mark.parametrize("option", ["fetch_max_bytes", "max_partition_fetch_bytes"])
+def test_a_size_that_the_protocol_cannot_hold_is_refused_before_the_start(option: str) -> None:
+    with pytest.raises(ValidationError, match=f"(?s){option}.*less than"):
+        KafkaSource(brokers="127.0.0.1:9092", **{option: "2GiB"})  # type: ignore[arg-type]
