@@ -15,9 +15,9 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_type_hints
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from monitor.errors import ConfigError
 from monitor.errors.explanation import explain, nearest, placed
@@ -36,7 +36,10 @@ def types(folder: str) -> tuple[str, ...]:
 
 
 def component(folder: str, type_name: str, contract: type[C]) -> type[C]:
-    """Return the class of the type `type_name` in `folder`. Raises `ConfigError` with the known names."""
+    """Return the class of the type `type_name` in `folder`.
+
+    Raises `ConfigError` with the known names, or with what is wrong with a plug-in.
+    """
     if type_name not in types(folder):
         there_are = f"there are: {', '.join(types(folder))}"
         raise ConfigError(f"there is no {type_name!r} in {folder}{nearest(type_name, types(folder))}; {there_are}")
@@ -48,12 +51,7 @@ def component(folder: str, type_name: str, contract: type[C]) -> type[C]:
             return made
     point = _plugged(folder).get(type_name)
     if point is not None:
-        loaded = point.load()
-        if not (inspect.isclass(loaded) and issubclass(loaded, contract)):
-            raise ConfigError(
-                f"the plug-in {point.value!r} for {folder}/{type_name} is not a subclass of {contract.__name__}"
-            )
-        return loaded
+        return _load(point, folder, contract)
     return _only_class(f"monitor.{folder}.{type_name}", contract)
 
 
@@ -87,16 +85,22 @@ def read(
         raise ConfigError(explain(error, chosen, options, place=place, also=keys, meant=meant(chosen))) from None
     except ConfigError as error:
         raise ConfigError(placed(error, place, chosen.model_fields)) from None
+    except Exception as error:
+        if type_name not in _plugged(folder):
+            raise
+        # Not what it says: that may repeat an option that is a secret.
+        why = f"{type(error).__name__}{_place(error)}"
+        raise ConfigError(f"{place}: the plug-in {type_name!r} cannot read its options: {why}") from None
     return made
 
 
 @functools.cache
 def conventions() -> tuple[Convention, ...]:
-    """Return all dialects, in order of precedence."""
+    """Return all dialects, in order of precedence. Raises `ConfigError` for a plug-in that cannot be used."""
     package = importlib.import_module("monitor.conventions")
     names = [module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")]
     made = [_only_class(f"monitor.conventions.{name}", Convention)() for name in names]
-    made += [point.load()() for point in _plugged("conventions").values()]
+    made += [_dialect(point) for point in _plugged("conventions").values()]
     return tuple(sorted(made, key=lambda one: (one.precedence, one.name)))
 
 
@@ -111,6 +115,78 @@ def _plugged(folder: str) -> dict[str, importlib.metadata.EntryPoint]:
 
 
 T = TypeVar("T")
+
+
+def _load(point: importlib.metadata.EntryPoint, folder: str, contract: type[T]) -> type[T]:
+    """Import the class of a plug-in. Raises `ConfigError` that names the plug-in and what is wrong with it."""
+    plug_in = f"the plug-in {point.value!r} for {folder}/{point.name}"
+    try:
+        loaded = point.load()
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - to import runs any code
+        said = f"{type(error).__name__}: {error}{_place(error)}"
+        raise ConfigError(f"{plug_in} cannot be imported: {said}") from None
+    if not (inspect.isclass(loaded) and issubclass(loaded, contract)):
+        raise ConfigError(f"{plug_in} is not a subclass of {contract.__name__}")
+    lacking = [f"the method {name}" for name in sorted(getattr(loaded, "__abstractmethods__", ()))]
+    options = getattr(loaded, "model_fields", {})  # an evaluator may take what it is from its options
+    declared = {
+        name: kind
+        for name, kind in _declared(contract).items()
+        if name not in options and not isinstance(getattr(loaded, name, None), property)
+    }
+    lacking += [f"the class field {name}" for name in declared if not hasattr(loaded, name)]
+    if lacking:
+        raise ConfigError(f"{plug_in} lacks {', '.join(lacking)}")
+    for name, kind in declared.items():
+        if not _is_of(kind, getattr(loaded, name)):
+            raise ConfigError(f"{plug_in}: the class field {name} must be of the type {_type_in_words(kind)}")
+    return loaded
+
+
+def _declared(contract: type) -> dict[str, Any]:
+    """Return the class fields that a contract of ours declares, with their types."""
+    found: dict[str, Any] = {}
+    for base in contract.__mro__:
+        if base.__module__.startswith("monitor."):
+            kinds = vars(base).get("__annotations__", {})
+            fields = {name: kind for name, kind in kinds.items() if str(kind).startswith("ClassVar[")}
+            holder = type(base.__name__, (), {"__annotations__": fields, "__module__": base.__module__})
+            found |= {name: get_args(kind)[0] for name, kind in get_type_hints(holder).items()}
+    return found
+
+
+def _is_of(kind: Any, value: object) -> bool:
+    """Return whether a value is of a type, not only convertible to it; a set may stand for a frozen one."""
+    try:
+        return bool(TypeAdapter(kind).validate_python(value) == value)
+    except ValidationError:
+        return False
+
+
+def _type_in_words(kind: Any) -> str:
+    return kind.__name__ if inspect.isclass(kind) and not get_args(kind) else str(kind).replace("typing.", "")
+
+
+def _dialect(point: importlib.metadata.EntryPoint) -> Convention:
+    """Make the dialect of a plug-in. Raises `ConfigError`."""
+    loaded = _load(point, "conventions", Convention)
+    try:
+        made = loaded()
+    except Exception as error:  # noqa: BLE001 - as above
+        said = f"{type(error).__name__}: {error}{_place(error)}"
+        raise ConfigError(f"the plug-in {point.value!r} for conventions/{point.name} cannot be made: {said}") from None
+    return made
+
+
+def _place(error: BaseException) -> str:
+    """Return the line of a plug-in that raised an error, such as ` (tone.py, line 3)`; empty if none of it did."""
+    found, at = "", error.__traceback__
+    while at is not None:
+        file = at.tb_frame.f_code.co_filename
+        if file != __file__ and not file.startswith(("<frozen importlib", str(Path(importlib.__file__).parent))):
+            found = f" ({Path(file).name}, line {at.tb_lineno})"
+        at = at.tb_next
+    return found
 
 
 def _only_class(module_name: str, contract: type[T]) -> type[T]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from monitor import registry
 from monitor.config import Config
 from monitor.config import limits as memory_limits
 from monitor.jobs.review.reviewers import read_reviewers, readable_by_others
@@ -17,6 +18,7 @@ def warnings(config: Config) -> Iterator[str]:
 
     Raises `ConfigError` for what keeps the monitor from starting. Takes seconds for a model that is in no list.
     """
+    registry.conventions()
     if config.limits.memory != "auto":
         memory_limits.plan(config)
     path = config.review.reviewers.token_file
