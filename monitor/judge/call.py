@@ -174,7 +174,7 @@ class Caller:
                 spent = (reply.input_tokens, reply.output_tokens)
         except CallFault as fault:
             if not fault.charged:
-                spent = (0, 0)  # no connection was made, or the provider refused or broke off the call
+                spent = (0, 0)  # no connection was made, or the provider refused the call or broke it off unanswered
             # A probe meets the outage that everyone is waiting out: that is no failure of this question.
             usage.failures += fault.again and not held.probe
             self._report(fault, held, usage)

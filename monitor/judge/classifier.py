@@ -84,6 +84,12 @@ class OverHTTP:
 
     async def complete(self, call: ModelCall) -> Reply:
         """Make one call, without retries. Raises `CallFault`, nothing else."""
+        from monitor.judge.reply_limit import charging  # noqa: PLC0415 - as in `load`
+
+        with charging():
+            return await self._complete(call)
+
+    async def _complete(self, call: ModelCall) -> Reply:
         body = {"inputs": [_pair(call.messages)]}
         headers = {"authorization": f"Bearer {self._key.current}"} if self._key.current else {}
         try:

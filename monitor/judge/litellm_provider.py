@@ -107,6 +107,12 @@ class LiteLLM:
 
     async def complete(self, call: ModelCall) -> Reply:
         """Make one call, without retries. Raises `CallFault`, nothing else."""
+        from monitor.judge.reply_limit import charging  # noqa: PLC0415 - loaded with litellm
+
+        with charging():
+            return await self._complete(call)
+
+    async def _complete(self, call: ModelCall) -> Reply:
         chosen = self._settings
         options: dict[str, Any] = {
             "temperature": chosen.temperature if call.temperature is None else call.temperature,

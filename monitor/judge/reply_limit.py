@@ -1,11 +1,17 @@
 """Bounds what a model's server may answer, and how long a connection to it may take, below every client of one.
 
+Here is also known whether a reply came back, whatever a client makes of it: `charging`.
+
 Import this only where calls are made: httpx takes a tenth of a second to import.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx
@@ -26,6 +32,34 @@ was sent, and the call costs nothing."""
 _GZIP_OR_ZLIB: Final = 47  # wbits of zlib: either header, the largest window
 
 
+@dataclass(slots=True)
+class _LastReply:
+    """Whether the last request of a call was answered with a success that is no web page, readable or not."""
+
+    success: bool = False
+
+
+_LAST: ContextVar[_LastReply | None] = ContextVar("last", default=None)
+
+
+@contextmanager
+def charging() -> Iterator[None]:
+    """Mark a `CallFault` of the call within as charged if a success came back: the reply was generated and is paid for.
+
+    That it has no usage that can be read, is too long, or breaks off in the middle makes it no cheaper. A web page is
+    not generated: the address is that of something else.
+    """
+    last = _LastReply()
+    before = _LAST.set(last)
+    try:
+        yield
+    except CallFault as fault:
+        fault.charged = fault.charged or last.success
+        raise
+    finally:
+        _LAST.reset(before)
+
+
 class LimitedTransport(httpx.AsyncBaseTransport):
     """Reads each reply whole, up to `LONGEST_REPLY`, and asks for it uncompressed.
 
@@ -44,7 +78,10 @@ class LimitedTransport(httpx.AsyncBaseTransport):
         if timeout.get("connect") is not None:
             timeout["connect"] = min(_OF_A_CALL * timeout["connect"], _LONGEST_CONNECT)
             request.extensions = {**request.extensions, "timeout": timeout}
+        last = _LAST.get() or _LastReply()
+        last.success = False
         response = await self._transport.handle_async_request(request)
+        last.success = response.is_success and "html" not in response.headers.get("content-type", "").lower()
         try:
             content = await _read(response)
         finally:

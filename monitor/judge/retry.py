@@ -79,7 +79,8 @@ class CallFault(JudgeError):  # noqa: N818 - named like VerdictFault: a failed c
         pauses: why no call can succeed until someone acts; None if one may.
         retry_after: seconds that the provider asks to wait, if it does.
         plain: whether the provider rejects structured output, so that the question should be asked without it.
-        charged: whether the provider may charge for it: the call was sent, and nothing came back.
+        charged: whether the provider may charge for it: the call was sent and nothing came back in time, or a success
+            came back that cannot be used.
     """
 
     def __init__(

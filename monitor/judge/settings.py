@@ -86,7 +86,8 @@ class JudgeSettings(Component):
 
     timeout: Annotated[Duration, Field(gt=0)] = 30.0
     """Time limit of one call, from connecting to the last byte. A connection that is not made within 80 % of it, or 10
-    seconds, is given up: such a call costs nothing. One that was sent and not answered is charged at its estimate."""
+    seconds, is given up: such a call costs nothing. One that was sent and not answered is charged at its estimate, and
+    so is one whose reply cannot be read."""
 
     max_attempts: int = Field(default=3, ge=1, le=10)
     """Maximum attempts per question on temporary faults: timeouts, 408, 409, 429, 5xx, broken connections."""

@@ -346,6 +346,53 @@ async def test_missing_usage_is_charged_at_the_estimate(rig, llm):
     assert verdict.dollars > 50 * 0.6e-6
 
 
+PARTS = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": '{"explanation": "fine", "score": 5}'}]
+UNREADABLE: dict[str, Callable[[], Reply]] = {
+    "a list of parts, as models that think give": lambda: say.says(PARTS),  # type: ignore[arg-type]
+    "no completion": lambda: Reply({"usage": {"prompt_tokens": 100, "completion_tokens": 20}}),
+    "no choices": say.no_choices,
+    "half a JSON": say.not_json,
+    "too long": lambda: Reply(b"x" * 5_000_000),
+    "broken off": lambda: say.broken_off(good()),
+}
+FREE: dict[str, Callable[[], Reply]] = {
+    "an error": lambda: say.status(500),
+    "an error that is too long": lambda: Reply(b"x" * 5_000_000, status=500),
+    "an error that is broken off": lambda: say.broken_off(say.status(500)),
+    "a redirect": lambda: say.redirect("http://127.0.0.1:9/"),
+    "a web page": say.html,
+    "nothing": say.reset,
+}
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-4o-mini", "anthropic/claude-3-5-haiku-latest"])
+@pytest.mark.parametrize(("reply", "paid"), [*((one, True) for one in UNREADABLE), *((one, False) for one in FREE)])
+async def test_a_reply_that_came_and_cannot_be_read_is_charged_at_the_estimate_and_a_refusal_not(
+    rig, llm, model, reply, paid
+):
+    """It was generated all the same, as far as anyone can tell: a budget must not refund it."""
+    llm.always({**UNREADABLE, **FREE}[reply]())
+    price = {"input_per_million": 1_000, "output_per_million": 1_000}
+    async with rig.judge(model=model, max_attempts=1, price=price) as judge:
+        with pytest.raises(JudgeError) as failed:
+            await judge.ask(question())
+    assert failed.value.reason is UnscoredReason.PROVIDER_ERROR
+    cost = rig.registry.get_sample_value("ragmonitor_judge_cost_dollars_total", {"model": model})
+    assert (cost > 0.05) is paid
+    assert failed.value.spent.dollars == pytest.approx(cost)
+    assert failed.value.spent.attempts == 1
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_a_classifier_that_answers_with_something_else_is_charged_as_a_model_is(rig, llm, status):
+    model, price = "classifier/m", {"input_per_million": 1_000, "output_per_million": 1_000}
+    llm.always(Reply({"no": "list"}, status=status))
+    async with rig.judge(model=model, max_attempts=1, price=price) as judge:
+        with pytest.raises(JudgeError) as failed:
+            await judge.ask(PAIR)
+    assert (failed.value.spent.dollars > 0) is (status == 200)
+
+
 @pytest.fixture
 def deaf() -> Iterator[int]:
     """A port where connections are neither taken nor refused, as behind a firewall that drops them."""

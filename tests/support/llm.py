@@ -10,9 +10,9 @@
         llm.requests[0].body, .headers, .at        # the JSON body, headers in lower case, time.monotonic() of arrival
 
 A reply is a `Reply` or a function from `Asked` to a `Reply`. What a provider can do wrong, one function each:
-`hang drip reset status html not_json no_choices truncated says(NaN text) filtered refusal no_usage redirect`.
-`bad_key`, `not_found` and `no_quota` are 401, 404 and 429 as OpenAI words them; `filtered_request` is a content
-filter's 400.
+`hang drip reset broken_off status html not_json no_choices truncated says(NaN text) filtered refusal no_usage` and
+`redirect`. `bad_key`, `not_found` and `no_quota` are 401, 404 and 429 as OpenAI words them; `filtered_request` is a
+content filter's 400.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ class Reply:
     every: float = 0.0  # seconds before each single byte of the body: a drip
     hang: bool = False  # never answers
     reset: bool = False  # closes the connection with a TCP reset
+    only: int | None = None  # closes the connection after so many bytes of the body
 
 
 Script: TypeAlias = "Reply | Callable[[Asked], Reply]"
@@ -115,6 +116,11 @@ def drip(reply: Reply, every: float = 0.5) -> Reply:
 
 def reset() -> Reply:
     return Reply(reset=True)
+
+
+def broken_off(reply: Reply, only: int = 20) -> Reply:
+    """The headers and a few bytes, and no more."""
+    return replace(reply, only=only)
 
 
 def status(code: int, *, retry_after: float | None = None, message: str = "scripted", kind: str = "scripted") -> Reply:
@@ -269,7 +275,7 @@ class LLMServer:
             writer.transport.abort()
             return False
         await _send(writer, reply)
-        return True
+        return reply.only is None
 
 
 async def _send(writer: asyncio.StreamWriter, reply: Reply) -> None:
@@ -279,7 +285,7 @@ async def _send(writer: asyncio.StreamWriter, reply: Reply) -> None:
     head = f"HTTP/1.1 {reply.status} {phrase}\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items())
     writer.write(head.encode() + b"\r\n")
     if not reply.every:
-        writer.write(body)
+        writer.write(body[: reply.only])
     else:
         for byte in body:
             await asyncio.sleep(reply.every)
