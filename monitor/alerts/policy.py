@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from monitor.errors import ConfigError
 from monitor.errors.explanation import nearest
+from monitor.model.case import app_name
 from monitor.model.outcome import DefectRule
 from monitor.quantities import Duration, Rate, format_duration
 from monitor.stages import Component
@@ -53,6 +54,12 @@ def _whole_seconds(seconds: float) -> float:
     if seconds != int(seconds):
         raise ValueError("must be whole seconds")
     return seconds
+
+
+def _app(given: str | None) -> str | None:
+    if given is not None and not app_name(given):
+        raise ValueError("must be the name of a service, not blank")
+    return None if given is None else app_name(given)
 
 
 def _severe(value: object) -> object:
@@ -132,7 +139,7 @@ class AlertPolicy(Component):
     evaluator: str = Field(min_length=1)
     """Name of the evaluator."""
 
-    app: str | None = Field(default=None, min_length=1)
+    app: Annotated[str | None, AfterValidator(_app)] = Field(default=None, min_length=1)
     """App (service name) that the policy applies to. Default: every app without a policy of its own for this
     evaluator and defect rule."""
 

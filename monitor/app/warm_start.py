@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.self_alerts import evaluations_missing as missing
 from monitor.errors import MonitorError
+from monitor.model.case import app_name
 from monitor.model.external import ScoreSource
 from monitor.pipeline.feedback.names import PastScores
 from monitor.sinks.history import HistorySink
@@ -32,7 +33,7 @@ async def label_apps(
         label(name)
     with contextlib.suppress(MonitorError):
         busiest = await history.busiest_apps(now - windows.remembered, now - windows.longest, label.limit)
-        return {name: label(name) for name in busiest}
+        return {name: label(app_name(name)) for name in busiest}
     return {}
 
 

@@ -11,6 +11,7 @@ import typer
 from monitor.config import Config
 from monitor.errors import ConfigError
 from monitor.extraction.template import RowPrompt
+from monitor.model.case import app_name
 from monitor.operations.monitor_client import TOKEN_VARIABLE, MonitorClient, token_of
 
 T = TypeVar("T")
@@ -28,6 +29,14 @@ def requires(option: str, given: object, other: str, other_given: object) -> Non
     """Refuse an option that means nothing without another one."""
     if given and not other_given:
         raise typer.BadParameter(f"requires {other}", param_hint=option)
+
+
+def app(given: str | None) -> str | None:
+    """Return the name of a service as the monitor has it, for the option `--app`."""
+    name = app_name(given or "")
+    if given and not name:
+        raise typer.BadParameter("must be the name of a service, not blank", param_hint="--app")
+    return name if given else given
 
 
 ConfigPath = Annotated[

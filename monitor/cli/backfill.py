@@ -49,7 +49,9 @@ def backfill(
     ] = None,
     since: Annotated[str | None, typer.Option(metavar="2h", help="Only answers newer than this.")] = None,
     until: Annotated[str | None, typer.Option(metavar="1h", help="Only answers older than this.")] = None,
-    app: Annotated[str | None, typer.Option(metavar="NAME", help="Only answers of this service.")] = None,
+    app: Annotated[
+        str | None, typer.Option(metavar="NAME", callback=_options.app, help="Only answers of this service.")
+    ] = None,
     sample: Annotated[
         str | None, typer.Option(metavar="10%", help="The share to evaluate. Default: the evaluator's own `sample`.")
     ] = None,

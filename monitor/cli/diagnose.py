@@ -32,7 +32,7 @@ from monitor.statistics.rates import Estimate
 
 def diagnose(
     *,
-    app: Annotated[str, typer.Option("--app", help="The service.")] = "",
+    app: Annotated[str, typer.Option("--app", callback=_options.app, help="The service.")] = "",
     evaluator: Annotated[
         str,
         typer.Option(

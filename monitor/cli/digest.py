@@ -31,7 +31,7 @@ class Form(StrEnum):
 
 def digest(
     *,
-    app: Annotated[str | None, typer.Option("--app", help="Only this service.")] = None,
+    app: Annotated[str | None, typer.Option("--app", callback=_options.app, help="Only this service.")] = None,
     since: Annotated[
         str,
         typer.Option("--since", metavar="DURATION", help="The period, which ends now. Compared with as much before."),

@@ -38,7 +38,7 @@ class DocumentOrder(StrEnum):
 
 def documents(
     *,
-    app: Annotated[str, typer.Option("--app", help="The service.")],
+    app: Annotated[str, typer.Option("--app", callback=_options.app, help="The service.")],
     evaluator: Annotated[
         str,
         typer.Option(

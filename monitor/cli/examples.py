@@ -20,7 +20,9 @@ def examples(
         str,
         typer.Option("--evaluator", "-e", autocompletion=_options.complete_evaluators, help="The evaluator, a rubric."),
     ],
-    app: Annotated[str | None, typer.Option("--app", help="Use only labels of this service.")] = None,
+    app: Annotated[
+        str | None, typer.Option("--app", callback=_options.app, help="Use only labels of this service.")
+    ] = None,
     number: Annotated[int, typer.Option("--number", min=1, metavar="N", help="Choose so many.")] = 4,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE.md", help="Write the rubric to this file.")

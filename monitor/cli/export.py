@@ -38,7 +38,7 @@ def export(
         typer.Option("--sample", min=1, metavar="N", help="Export N answers drawn at random, defective or not."),
     ] = None,
     since: Annotated[str, typer.Option("--since", metavar="DURATION", help="Look-back window.")] = "7d",
-    app: Annotated[str | None, typer.Option("--app", help="Export only this service.")] = None,
+    app: Annotated[str | None, typer.Option("--app", callback=_options.app, help="Export only this service.")] = None,
     evaluator: Annotated[
         str | None,
         typer.Option(

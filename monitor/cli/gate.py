@@ -66,7 +66,10 @@ def gate(
         str,
         typer.Option("--baseline", metavar="DURATION", help="With --against previous: time before the release to use."),
     ] = "24h",
-    app: Annotated[str | None, typer.Option("--app", help="The service. Default: every service with answers.")] = None,
+    app: Annotated[
+        str | None,
+        typer.Option("--app", callback=_options.app, help="The service. Default: every service with answers."),
+    ] = None,
     canary: Annotated[
         str | None,
         typer.Option("--canary", metavar="KEY=VALUE", help="With --against stable: service.version=2.0, or app=A."),

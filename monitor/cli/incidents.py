@@ -22,7 +22,7 @@ def incidents(
     since: Annotated[
         str, typer.Option("--since", metavar="DURATION", help="Incidents that were open at some time since then.")
     ] = "30d",
-    app: Annotated[str | None, typer.Option("--app", help="Only this service.")] = None,
+    app: Annotated[str | None, typer.Option("--app", callback=_options.app, help="Only this service.")] = None,
     only_open: Annotated[bool, typer.Option("--open", help="Only open incidents.")] = False,
     config: ConfigPath = None,
     as_json: Json = False,

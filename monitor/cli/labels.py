@@ -48,7 +48,7 @@ def labels(
     form: Annotated[
         LabelFormat, typer.Option("--format", help="The format to write. Reading needs no format.")
     ] = LabelFormat.JSONL,
-    app: Annotated[str | None, typer.Option("--app", help="Only this service.")] = None,
+    app: Annotated[str | None, typer.Option("--app", callback=_options.app, help="Only this service.")] = None,
     evaluator: Annotated[
         str | None,
         typer.Option("--evaluator", "-e", autocompletion=_options.complete_evaluators, help="Only this evaluator."),

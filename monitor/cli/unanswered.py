@@ -27,7 +27,7 @@ from monitor.statistics.topics import OTHER
 
 def unanswered(
     *,
-    app: Annotated[str, typer.Option("--app", help="The service.")],
+    app: Annotated[str, typer.Option("--app", callback=_options.app, help="The service.")],
     since: Annotated[
         str, typer.Option("--since", metavar="DURATION", help="The period. It is compared with the one before.")
     ] = "7d",

@@ -46,7 +46,8 @@ def why(
         str, typer.Option("--since", metavar="DURATION", help="Look-back window, for --evaluator without a trace.")
     ] = "24h",
     app: Annotated[
-        str | None, typer.Option("--app", help="Only this service, for --evaluator without a trace.")
+        str | None,
+        typer.Option("--app", callback=_options.app, help="Only this service, for --evaluator without a trace."),
     ] = None,
     config: ConfigPath = None,
     url: Annotated[

@@ -26,6 +26,7 @@ from monitor.model.case import (
     ReadingStatus,
     TraceReading,
     Usage,
+    app_name,
     changed,
 )
 from monitor.model.external import ExternalScore
@@ -173,7 +174,7 @@ def _case(trace: Trace, forest: Forest, answered: Answered, asked: StatedRequest
         usage=request.usage(forest),
         session_id=first_said(forest, "session_id", ("session.id",)),
         user_id=first_said(forest, "user_id", ("user.id", "enduser.id")),
-        app=from_span.span.origin.service_name or trace.app,
+        app=app_name(from_span.span.origin.service_name) or trace.app,
         source=trace.source,
         span_id=(last.node if last else from_span).span.span_id,
         convention=from_span.seen.convention if from_span.seen else "",

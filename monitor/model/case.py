@@ -19,6 +19,21 @@ ContextSource: TypeAlias = Literal["spans", "prompt", "row", "none"]
 DocumentKind: TypeAlias = Literal["document", "tool_result", "attachment"]
 DOCUMENT_KINDS: Final[tuple[DocumentKind, ...]] = get_args(DocumentKind)
 
+_LONGEST_APP: Final = 128
+_APP_READ: Final = 8 * _LONGEST_APP
+"""How many characters of a name are looked at: a stranger may send a megabyte."""
+
+
+def app_name(given: str) -> str:
+    """Return the one name that a service has in cases, metrics, alerts, the configuration and commands.
+
+    White space of any kind becomes a single space, and is removed at both ends; any other character that cannot be
+    printed becomes `?`; at most 128 characters. A name that this function has made stays as it is. Empty where nothing
+    is left.
+    """
+    spaced = " ".join(given[:_APP_READ].split())[:_LONGEST_APP].rstrip()
+    return spaced if spaced.isprintable() else "".join(one if one.isprintable() else "?" for one in spaced)
+
 
 class ReadingStatus(StrEnum):
     """What could be read of a trace or a row. Evaluators run on `ready` requests only."""
@@ -208,7 +223,7 @@ class Case:
             context_source="row" if found else "none",
             context_status=ContextStatus.NO_RETRIEVAL if retrieved_context is None else ContextStatus.RETRIEVED,
             response=response,
-            app=app,
+            app=app_name(app),
             expected_response=expected_response,
             expected_retrieved_context=expected,
         )

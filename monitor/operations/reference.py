@@ -258,10 +258,10 @@ are on [special.md](special.md). Options: [configuration.md](../configuration.md
 _METRICS = """
 No series is a ratio: ratios do not add over replicas, counters do. Label values come from closed sets, or are capped
 (200 apps, then `__other__`; those that an alert names always have their own, and after a restart those with the most
-answers come first). What rates and rules add up is created at 0 when an app is first seen, and so is every
-reason for which one of its evaluators can come to no score; rare outcomes appear once they have happened. Counters of
-evaluations carry the trace id as an exemplar (OpenMetrics). A scrape is at most about a second old, and `_created`
-series are not exposed.
+answers come first); `app` is the [name of the service](reading.md#the-name-of-a-service). What rates and rules add up
+is created at 0 when an app is first seen, and so is every reason for which one of its evaluators can come to no score;
+rare outcomes appear once they have happened. Counters of evaluations carry the trace id as an exemplar (OpenMetrics).
+A scrape is at most about a second old, and `_created` series are not exposed.
 
 From three families PromQL computes, over any window and any number of replicas, the defect rate of *all* traffic and
 its limits, for each `version` of an evaluator: its prompt or code, its options, the judge's model. Results of two

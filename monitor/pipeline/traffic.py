@@ -12,18 +12,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import translate
 from functools import cached_property
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from monitor.extraction import slices
-from monitor.model.case import Case, Reading, ReadingStatus, Traffic, changed
+from monitor.model.case import Case, Reading, ReadingStatus, Traffic, app_name, changed
 from monitor.model.outcome import RateScope
 from monitor.pipeline.ledger import RequestOutcome
 from monitor.quantities import Duration, Rate
 from monitor.stages import Runtime
 from monitor.statistics import consistent_sampling
 from monitor.telemetry.events import Event
+
+T = TypeVar("T")
 
 _PATHS: Final = ("http.route", "url.path", "http.target")
 _AGENTS: Final = ("user_agent.original", "http.user_agent")
@@ -89,6 +91,21 @@ class Quota(_TrafficSection):
         return self
 
 
+_Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def _by_app(given: Mapping[str, T]) -> Mapping[str, T]:
+    """Return what is set for apps by the names that these have in cases."""
+    found: dict[str, T] = {}
+    for name, one in given.items():
+        if not app_name(name):
+            raise ValueError("an app without a name: leave the entry out")
+        if app_name(name) in found:
+            raise ValueError(f"two entries are for the app {app_name(name)!r}: remove one")
+        found[app_name(name)] = one
+    return found
+
+
 class TrafficSettings(_TrafficSection):
     """Which requests count in rates and alerts."""
 
@@ -115,11 +132,11 @@ class TrafficSettings(_TrafficSection):
     """How long after its answer a result counts as current. Later ones, such as from a backlog, are counted in
     `ragmonitor_late_*` and raise no alert."""
 
-    weights: Mapping[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default={})
+    weights: Annotated[Mapping[str, _Weight], AfterValidator(_by_app)] = Field(default={})
     """Weight of each app when evaluations queue for the judge: with `{shop: 3}`, the app `shop` gets three turns for
     each turn of another. Default: 1 each."""
 
-    quotas: Mapping[str, Quota] = Field(default={})
+    quotas: Annotated[Mapping[str, Quota], AfterValidator(_by_app)] = Field(default={})
     """Maximum evaluations per app, over all judged evaluators: `{search: {per_hour: 200}}`, or `per_day`, or both;
     `"*"` applies to all other apps. Near the limit, cases are sampled with a lower, known probability: rates stay
     unbiased, intervals widen. Replicas that share a Kafka source share the quota; otherwise it applies per process.

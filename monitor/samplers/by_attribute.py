@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from monitor.model.case import Case
+from monitor.model.case import Case, app_name
 from monitor.quantities import Rate
 from monitor.stages import FixedSampler
 
@@ -20,6 +20,15 @@ class ByAttribute(FixedSampler):
 
     default: Rate = 1.0
     """The share of cases with any other value, or with none."""
+
+    @model_validator(mode="after")
+    def _named_as_in_cases(self) -> ByAttribute:
+        if self.attribute == "app":
+            for name in list(self.rates):
+                if app_name(name) != name and app_name(name) in self.rates:
+                    raise ValueError(f"`rates` has two entries for the app {app_name(name)!r}: remove one")
+                self.rates[app_name(name)] = self.rates.pop(name)
+        return self
 
     def probability(self, case: Case) -> float:
         """Return the rate of the value that `case` has."""

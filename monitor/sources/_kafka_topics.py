@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from monitor.model.case import app_name
 from monitor.model.span import Signal
 from monitor.stages import Component
 
@@ -24,7 +25,7 @@ class Topic(Component):
     """`traces` or `logs`, which cannot be told apart by looking; `logs` where the topic's name has the word in it (as
     the Collector's own `otlp_logs` has), else `traces`."""
 
-    app: str = Field(default="", max_length=256)
+    app: Annotated[str, AfterValidator(app_name)] = Field(default="", max_length=256)
     """The app of rows that name none."""
 
     def signal_of(self, name: str) -> Signal:

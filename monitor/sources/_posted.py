@@ -11,7 +11,8 @@ import orjson
 from monitor.errors import InvalidData, TooLarge
 from monitor.extraction import rows
 from monitor.extraction.feedback import feedback
-from monitor.model.external import LONGEST_NAME, FeedbackBatch
+from monitor.model.case import app_name
+from monitor.model.external import FeedbackBatch
 from monitor.model.row import SOURCE, RowBatch
 from monitor.stages import Intake
 from monitor.transport.otlp import json_mapping
@@ -20,7 +21,6 @@ from monitor.transport.otlp.receiver import Reception
 
 _JSON_LINES: Final = (b"application/json", b"application/x-ndjson", b"application/jsonl")
 _ERRORS_SHOWN: Final = 20
-_LONGEST_APP: Final = 256  # characters, of rows
 _LARGEST_FEEDBACK: Final = 4 * 1024 * 1024  # bytes of one request: a thousand entries with long comments
 
 
@@ -33,7 +33,7 @@ def row_route(reception: Reception, intake: Intake) -> Route:
         return rows.take(body, app=app, max_rows=options.max_spans, max_row_bytes=options.max_span_bytes)
 
     async def take(delivery: PostedBody) -> bytes:
-        body, app = _begin(delivery, _LONGEST_APP)
+        body, app = _begin(delivery)
         found = await reception.in_turn(len(body), read, body, app)
         await intake.accept(RowBatch(SOURCE, found.rows, len(found.faults), app))
         unused = dict.fromkeys(name for row in found.rows for name in row.unused)
@@ -50,7 +50,7 @@ def feedback_route(reception: Reception, intake: Intake) -> Route:
         return feedback.take(body, app=app)
 
     async def take(delivery: PostedBody) -> bytes:
-        body, app = _begin(delivery, LONGEST_NAME)
+        body, app = _begin(delivery)
         if len(body) > _LARGEST_FEEDBACK:
             raise TooLarge(f"the body has {len(body)} bytes; the limit is {_LARGEST_FEEDBACK}")
         found = await reception.in_turn(len(body), read, body, app)
@@ -61,12 +61,12 @@ def feedback_route(reception: Reception, intake: Intake) -> Route:
     return Route({b"application/json": "json"}, take, bulk=False)
 
 
-def _begin(delivery: PostedBody, longest: int) -> tuple[bytes, str]:
-    """Count the body as memory in use; return it with the app named in the query, up to `longest` characters."""
+def _begin(delivery: PostedBody) -> tuple[bytes, str]:
+    """Count the body as memory in use; return it with the app named in the query, empty if it names none."""
     delivery.lease.start()
     delivery.lease.hold(len(delivery.content))
     named = parse_qs(delivery.query.decode("latin-1")).get("service", [""])
-    return delivery.content, named[0].strip()[:longest]
+    return delivery.content, app_name(named[0])
 
 
 def _reply(

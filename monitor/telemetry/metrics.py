@@ -22,8 +22,11 @@ UNKNOWN_APP = "unknown"
 
 
 def printable(value: str) -> str:
-    """Turn a text from outside into a label value for any parser: printable, at most 128 characters."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in value[:128])
+    """Turn a text from outside into a label value for any parser: printable, at most 128 characters.
+
+    `?` stands for what cannot be printed. U+FFFD would not do: PromQL takes it for a fault in the encoding.
+    """
+    return "".join(c if c.isprintable() else "?" for c in value[:128])
 
 
 class Capped:
@@ -70,7 +73,7 @@ class Metrics(Series):
     def __init__(self, registry: CollectorRegistry | None = None, *, label_values: int = 200) -> None:
         super().__init__(registry if registry is not None else CollectorRegistry())
         self.app = Capped(label_values, missing=UNKNOWN_APP)
-        """Turns a service's name into a label `app`; there is no other way."""
+        """Turns a service's name, as `app_name` makes it, into a label `app`; there is no other way."""
         self.model = Capped(label_values)
         self._score: dict[str, Histogram] = {}
         self.build.info({"version": __version__, "python": platform.python_version()})

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, cast, get_args
 from urllib.parse import parse_qsl
 
 from monitor.jobs.documents import Order
+from monitor.model.case import app_name
 from monitor.quantities import parse_duration
 
 Judged = Literal["no", "any"]
@@ -171,9 +172,10 @@ def read(query: str, allowed: Collection[str]) -> dict[str, str]:
             raise BadQueryError(f"{name!r:.80} is not a parameter here. Parameters: {', '.join(allowed) or 'none'}")
         if name in found:
             raise BadQueryError(f"{name}: is given twice")
-        if len(value) > _LONGEST_VALUE:
-            raise BadQueryError(f"{name}: {len(value)} characters are too many, the limit is {_LONGEST_VALUE}")
-        found[name] = value
+        given = app_name(value) if name == "app" else value
+        if len(given) > _LONGEST_VALUE:
+            raise BadQueryError(f"{name}: {len(given)} characters are too many, the limit is {_LONGEST_VALUE}")
+        found[name] = given
     return {name: value for name, value in found.items() if value}
 
 

@@ -163,7 +163,7 @@ async def test_apps_have_the_labels_again_that_they_had_before_and_no_more_than_
         label, windows = Capped(5, missing="unknown"), Windows(clock, baselines=True)
         apps = await label_apps(label, history, windows, clock.now(), first=["bakery"])
         seen = await fill(windows, history, clock.now(), {"grounded": "v1"}, apps)
-    shown = "docs\N{REPLACEMENT CHARACTER}# HELP x"
+    shown = "docs # HELP x"
     assert (apps["shop"], apps[odd], apps[""]) == ("shop", shown, "unknown")
     assert label("bakery") == "bakery"
     assert label("svc-19") == OVERFLOW

@@ -17,6 +17,7 @@ import orjson
 
 from monitor.errors import InvalidData, TooLarge, surrogates
 from monitor.extraction.feedback.telemetry import text_of
+from monitor.model.case import app_name
 from monitor.model.external import LONGEST_NAME, LONGEST_TEXT, USER_FEEDBACK, ExternalScore, ScoreSource
 
 AT_MOST: Final = 1_000
@@ -90,7 +91,7 @@ def _read(entry: object, app: str) -> ExternalScore:
         label=said.get("thumbs") or said.get("label", ""),
         explanation=said.get("comment", ""),
         span_id=said.get("span_id", ""),
-        app=said.get("app") or text_of(app, LONGEST_NAME),
+        app=said.get("app") or app_name(app),
         annotator="HUMAN",
         at=said.get("at", 0.0),
         key=said.get("id", ""),
@@ -114,6 +115,13 @@ def _text(longest: int, *, cut: bool = False) -> Callable[[str, Any], str]:
         return text_of(value, longest)
 
     return read
+
+
+def _app(key: str, value: Any) -> str:
+    name = app_name(value) if isinstance(value, str) else ""
+    if not name:
+        raise InvalidData(f"{key}: must be the name of a service, not {_shown(value)}")
+    return name
 
 
 def _thumbs(key: str, value: Any) -> str:
@@ -150,7 +158,7 @@ _FIELDS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "trace_id": _id(_TRACE_ID, 32),
     "request_id": _text(_LONGEST_ID),
     "span_id": _id(_SPAN_ID, 16),
-    "app": _text(LONGEST_NAME),
+    "app": _app,
     "name": _text(LONGEST_NAME),
     "thumbs": _thumbs,
     "score": _score,

@@ -21,6 +21,7 @@ from itertools import islice
 from typing import Final
 
 from monitor.extraction import values
+from monitor.model.case import app_name
 from monitor.model.external import LONGEST_NAME, LONGEST_TEXT, USER_FEEDBACK, ExternalScore, ScoreSource
 from monitor.model.span import LogRecord, Span, SpanLink, Value
 from monitor.model.trace import Trace
@@ -192,7 +193,8 @@ def text_of(value: object, longest: int) -> str:
     return value.strip()[:longest].encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _at(found: ExternalScore, on: SpanLink, time_ns: int, app: str) -> ExternalScore:
+def _at(found: ExternalScore, on: SpanLink, time_ns: int, service: str) -> ExternalScore:
+    app = app_name(service)
     if on is _AMBIGUOUS:
         return replace(found, request_id="", app=app, fault="several_links")
     request = on.trace_id or found.request_id

@@ -18,7 +18,7 @@ from monitor.extraction.rows.fields import Fields, Said
 from monitor.extraction.rows.printed import PrintedCase, context_status
 from monitor.extraction.rows.shapes import SHAPES, Shape
 from monitor.extraction.settings import Turns
-from monitor.model.case import Case, ContextStatus, Reading, ReadingStatus, TraceReading, Usage
+from monitor.model.case import Case, ContextStatus, Reading, ReadingStatus, TraceReading, Usage, app_name
 from monitor.model.row import Row
 from monitor.model.span import Value
 from monitor.model.trace import Trace
@@ -48,7 +48,7 @@ def recognise(value: object, *, app: str = "") -> Row:
     except (TypeError, ValueError) as error:
         raise InvalidData(f"the row cannot be stored: {error}") from None
     traced_id, service = mlflow_trace.named(value if mlflow_trace.is_trace(value) else value.get("trace"))
-    named = fields.label(value.get("app")) or fields.label(service) or app
+    named = next(filter(None, map(app_name, (fields.label(value.get("app")), service, app))), "")
     return Row(_request_id(value, traced_id), named, content, shape.unused(value))
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from monitor.errors import ConfigError
+from monitor.model.case import app_name
 from monitor.quantities import format_duration, parse_rate, percent
 from monitor.statistics.change import DAY
 from monitor.statistics.gating import MOST_MORE, Base, Decision, GateDecision, at_most_times, below
@@ -53,7 +54,7 @@ class Side:
         key, sign, value = text.partition("=")
         if not key or not sign or not value:
             raise ConfigError(f"{text!r} is not KEY=VALUE, such as service.version=2.0 or app=shop-canary")
-        return cls(value) if key == "app" else cls(None, key, value)
+        return cls(app_name(value)) if key == "app" else cls(None, key, value)
 
     def __str__(self) -> str:
         return f"{self.slice}={self.value}" if self.slice is not None else f"app={self.app}" if self.app else "all apps"

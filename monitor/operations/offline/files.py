@@ -16,7 +16,7 @@ from monitor.errors import InvalidData
 from monitor.extraction import compose, rows
 from monitor.extraction.provenance import Provenance, explain
 from monitor.extraction.settings import ExtractionSettings
-from monitor.model.case import Reading, TraceReading
+from monitor.model.case import Reading, TraceReading, app_name
 from monitor.model.row import Row
 from monitor.model.span import Part, Signal
 from monitor.model.trace import Closed, Trace
@@ -183,7 +183,7 @@ def _decoded(trace_id: bytes, parts: list[Part]) -> Trace:
         trace_id,
         parts,
         closed=Closed.ROOT_ENDED if any(part.is_root for part in parts) else Closed.IDLE,
-        app=decode.service_name(parts[0].resource),
+        app=app_name(decode.service_name(parts[0].resource)),
         source="file",
         probability=1.0,
         received_at=0.0,

@@ -11,12 +11,12 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from monitor.clock import Clock
 from monitor.errors import MonitorError
 from monitor.extraction import slices as facts
-from monitor.model.case import RESPONSE_ID, Case, Request, Traffic, changed
+from monitor.model.case import RESPONSE_ID, Case, Request, Traffic, app_name, changed
 from monitor.model.external import ExternalScore, ScoreSource, is_vote
 from monitor.model.outcome import EvaluationResult, RateScope, Score
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.storage.spool.memory import RecentIds, RecentPairs
-from monitor.telemetry.metrics import Metrics
+from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
 
 CASES_BYTES: Final = 16 * 1024**2
 """What is remembered of requests takes so many bytes, unless the memory limit says otherwise."""
@@ -287,10 +287,10 @@ def _counts(row: dict[str, Any]) -> bool:
 def _bare(score: ExternalScore, row: dict[str, Any]) -> Case:
     """Build a case from an earlier result, or else from the external score alone."""
     if not row:
-        return Case(request_id=score.request_id, app=score.app)
+        return Case(request_id=score.request_id, app=score.app or UNKNOWN_APP)
     return Case(
         request_id=score.request_id,
-        app=row["app"],
+        app=app_name(row["app"]),
         source=row["source"],
         session_id=row["session_id"],
         model=row["model"],

@@ -8,9 +8,11 @@ from typing import Final, NamedTuple, NoReturn
 
 from monitor.errors import InvalidData
 from monitor.extraction.feedback import telemetry
+from monitor.model.case import app_name
 from monitor.model.external import ExternalScore
 from monitor.model.span import EncodedGroup, Part, Signal, SpanBatch
 from monitor.statistics import consistent_sampling
+from monitor.telemetry.metrics import UNKNOWN_APP
 from monitor.transport.otlp import decode, wire
 
 SELF = "rag-monitor"
@@ -210,9 +212,10 @@ class HeadSampling:
         if known is None:
             if self._service[0] is not resource:  # the scopes of a large resource follow one another
                 self._service = (resource, decode.service_name(resource), decode.resource_fault(resource))
-            _, app, fault = self._service
+            _, service, fault = self._service
+            app = app_name(service) or UNKNOWN_APP
             tells = any(mark in scope for mark in self._record_marks)
-            made = _Sender(app, app == SELF or SELF.encode() in scope, tells, fault or decode.scope_fault(scope))
+            made = _Sender(app, service == SELF or SELF.encode() in scope, tells, fault or decode.scope_fault(scope))
             size = _SENDER + len(resource) + len(scope) + len(app)
             known = self._senders.put((resource, scope), made, size)
         return known

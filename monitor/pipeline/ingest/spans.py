@@ -32,7 +32,6 @@ from monitor.stages import Accepted, Runtime
 from monitor.statistics import consistent_sampling
 from monitor.storage.spool import Spool, SpoolRecord
 from monitor.storage.spool.memory import RecentIds
-from monitor.telemetry.metrics import UNKNOWN_APP
 from monitor.telemetry.tracing import NOTHING, Work
 from monitor.transport.otlp import decode, wire
 
@@ -153,7 +152,7 @@ class SpanIngest:
             added = self._assembly.add(
                 trace_id,
                 entry.parts,
-                app=entry.app or UNKNOWN_APP,
+                app=entry.app,
                 source=source,
                 probability=entry.probability,
                 ack=ack,

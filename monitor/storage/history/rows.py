@@ -47,7 +47,7 @@ from typing import Any, Final
 import orjson
 
 from monitor.errors import InvalidData
-from monitor.model.case import Case, ContextStatus, Document, Message, Request, Traffic, plain
+from monitor.model.case import Case, ContextStatus, Document, Message, Request, Traffic, app_name, plain
 from monitor.model.external import ScoreSource
 from monitor.model.outcome import (
     Cost,
@@ -245,7 +245,7 @@ def _case(row: Mapping[str, Any]) -> Case:
         user_id=row.get("user_id", ""),
         model=row["model"],
         session_id=row["session_id"],
-        app=row["app"],
+        app=app_name(row["app"]),  # of a history from before it had one name everywhere
         source=row["source"],
         span_id=row["span_id"],
         convention=row["convention"],
@@ -279,7 +279,7 @@ def past_result(row: Mapping[str, Any]) -> PastResult | None:
         return None
     return PastResult(
         result=named[0],
-        app=named[1],
+        app=app_name(named[1]),
         evaluator=named[2],
         version=named[3],
         inputs=inputs,

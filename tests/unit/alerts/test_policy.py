@@ -139,3 +139,12 @@ def test_the_z_of_a_regression_is_exported_for_every_app_by_window() -> None:
         ("bank", "critical", "1d"): 4.6,
         ("bank", "critical", "3d"): 3.0,
     }
+
+
+def test_a_policy_applies_to_the_app_that_it_names_as_its_service_does() -> None:
+    own = made(critical=0.2, app=" \u5ba2\u670d\u3000\u52a9\u624b ")
+    assert own.app == "\u5ba2\u670d \u52a9\u624b"
+    assert policy_for([own], "\u5ba2\u670d \u52a9\u624b", "grounded") is own
+    assert made(critical=0.2, app=129 * "x").app == 128 * "x"
+    with pytest.raises(ValidationError, match="must be the name of a service, not blank"):
+        made(critical=0.2, app=" \u3000")

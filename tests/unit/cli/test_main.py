@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+import typer
 
+from monitor.cli.main import app
 from tests.support.command import command
 
 HEAVY = ("monitor.app", "monitor.config", "httpx", "rich.live")
@@ -50,3 +53,23 @@ def test_garbage_is_collected_again_once_the_command_is_imported() -> None:
 def test_a_command_imports_nothing_of_the_others(module: str) -> None:
     code = f"import sys; from monitor.cli.main import app; assert {module!r} not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+def test_every_command_takes_the_name_of_an_app_as_its_service_states_it() -> None:
+    root: Any = typer.main.get_command(app)
+    context = typer.Context(root)
+    options = {
+        name: option
+        for name in root.list_commands(context)
+        for option in root.get_command(context, name).params
+        if "--app" in option.opts
+    }
+    assert {"why", "gate", "backfill", "incidents"} < options.keys()
+    for name, option in options.items():
+        assert option.process_value(context, " a\u3000b ") == "a b", name
+
+
+def test_a_blank_name_of_an_app_is_a_usage_error() -> None:
+    found = command("incidents", "--app", "\u3000")
+    assert found.exit_code == 2
+    assert "must be the name of a service" in found.output

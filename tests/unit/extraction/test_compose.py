@@ -246,6 +246,13 @@ def test_the_app_is_the_service_that_the_request_was_read_from() -> None:
     assert build.read().case.app == "rag"
 
 
+def test_the_app_is_named_as_the_ledger_and_the_metrics_name_it() -> None:
+    build = Builder(service="gateway")
+    front = build.span("GET", kind=2)
+    build.oi("CHAIN", {"input.value": "Why?", "output.value": "Because."}, front, service=" a\u3000b\u200d ")
+    assert build.read().case.app == "a b?"
+
+
 def test_one_tree_may_mix_dialects() -> None:
     build = Builder()
     root = build.oi("CHAIN", {"input.value": "Why?"})

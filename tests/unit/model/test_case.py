@@ -3,8 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from monitor.model.case import Case, ContextStatus, Document, Message, Request, changed
+from monitor.model.case import Case, ContextStatus, Document, Message, Request, app_name, changed
 
 
 def test_the_length_of_a_case_counts_each_of_its_texts_once():
@@ -111,3 +113,30 @@ def test_a_changed_case_has_the_new_values_and_all_others() -> None:
         case, app="search", attributes={"tenant": "a"}
     )
     assert (case.app, case.attributes) == ("shop", {})
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("shop", "shop"),
+        ("\u5ba2\u670d\u3000\u52a9\u624b", "\u5ba2\u670d \u52a9\u624b"),
+        (" padded\u00a0\t bot\n", "padded bot"),
+        ("a\u200db\x1b[1m\ud800\ufeff", "a?b?[1m??"),
+        (129 * "x", 128 * "x"),
+        (127 * "x" + " y", 127 * "x"),
+        (" \u3000\x1f", ""),
+        ("", ""),
+    ],
+)
+def test_the_name_of_a_service_is_printable_and_its_white_space_single_spaces(given, name):
+    assert app_name(given) == name
+    assert Case.from_texts("q", "r", app=given).app == name
+
+
+@given(given=st.text(max_size=300))
+def test_a_name_of_a_service_that_was_made_once_is_not_changed_again(given):
+    name = app_name(given)
+    assert app_name(name) == name
+    assert name.isprintable()
+    assert len(name) <= 128
+    assert name == " ".join(name.split())

@@ -116,6 +116,8 @@ def test_what_is_set_aside_is_said_once_for_each_app_and_class():
         {"rates": {"robots": 0.5}},
         {"rates": {"synthetic": 2}},
         {"weights": {"shop": 0}},
+        {"weights": {"a b": 1, "a\u00a0b": 2}},
+        {"quotas": {" ": {"per_hour": 1}}},
         {"late_after": 0},
         {"drop": [{"attribute": "", "matches": "x"}]},
         {"drop": [{"attribut": "a", "matches": "x"}]},
@@ -124,6 +126,14 @@ def test_what_is_set_aside_is_said_once_for_each_app_and_class():
 def test_settings_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ValidationError):
         TrafficSettings.model_validate(wrong)
+
+
+def test_weights_and_quotas_are_of_the_apps_that_they_name_as_their_services_do():
+    settings = TrafficSettings.model_validate(
+        {"weights": {" a\u3000b ": 3, "c": 2}, "quotas": {129 * "x": {"per_hour": 5}, "*": {"per_day": 7}}}
+    )
+    assert settings.weights == {"a b": 3, "c": 2}
+    assert list(settings.quotas) == [128 * "x", "*"]
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ def test_a_topic_is_its_encoding_or_a_section() -> None:
     assert topics["b"].signal_of("b") == "logs"
     with pytest.raises(ValidationError, match="'otlp_proto', 'otlp_json' or 'case'"):
         made(topics={"a": "avro"})
+    assert made(topics={"c": {"encoding": "case", "app": " a\u3000b "}}).topics["c"].app == "a b"
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,10 @@ def test_a_sender_without_a_name_is_counted_as_unknown() -> None:
     assert Capped(3)("") == ""
 
 
+def test_what_cannot_be_printed_is_a_question_mark_in_a_label_which_promql_can_look_up() -> None:
+    assert Capped(3)("a\u200db\n") == "a?b?"
+
+
 @given(st.lists(st.text(st.characters(exclude_categories=()), max_size=200), max_size=20))
 def test_no_text_in_a_label_breaks_a_scrape(names):
     metrics = Metrics()

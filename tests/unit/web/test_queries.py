@@ -49,7 +49,7 @@ def test_a_time_is_how_long_ago_or_a_moment(written):
         ("since=1h&until=2h", "until: '2h' is not after since, '1h'"),
         ("since=99999d", "since: '99999d' is before 1970"),
         ("since=0001-01-01", "since: '0001-01-01' is before 1970"),
-        (f"app={'x' * 300}", "app: 300 characters are too many, the limit is 256"),
+        (f"evaluator={'x' * 300}", "evaluator: 300 characters are too many, the limit is 256"),
         ("&".join(f"a{n}=1" for n in range(30)), "too many parameters"),
     ],
 )
@@ -70,3 +70,9 @@ def test_a_window_can_be_asked_for_if_it_is_remembered():
     assert window({"window": "7d"}, 604800) == "7d"
     with pytest.raises(BadQueryError, match="window: '7d' is not one of: 10m, 1h, 6h, 24h"):
         window({"window": "7d"}, 86400)
+
+
+@pytest.mark.parametrize("written", ["a%20b", "a%C2%A0b", "%20a%E3%80%80%0Ab%20"])
+def test_an_app_is_found_by_its_name_as_its_service_states_it(written):
+    assert asked(f"app={written}").app == "a b"
+    assert len(asked(f"app={'x' * 300}").app) == 128

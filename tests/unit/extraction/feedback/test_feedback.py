@@ -45,6 +45,13 @@ def test_the_sender_stands_for_the_app_that_an_entry_does_not_name():
     assert (named.app, unnamed.app) == ("a", "b")
 
 
+def test_the_app_of_an_entry_is_named_as_that_of_a_request():
+    named, unnamed = take({**DOWN, "app": " a\u3000b "}, DOWN, app=129 * "x").external_scores
+    assert (named.app, unnamed.app) == ("a b", 128 * "x")
+    (long,) = take({**DOWN, "app": 500 * "x"}).external_scores
+    assert long.app == 128 * "x"
+
+
 @pytest.mark.parametrize(
     ("entry", "message"),
     [

@@ -52,6 +52,11 @@ def test_an_event_is_a_verdict_on_its_span_as_log_record_and_as_span_event():
     assert one.fault == one.error == ""
 
 
+def test_a_verdict_comes_from_the_app_as_requests_name_it():
+    one = telemetry.of_record(record(SCORE, origin=replace(EVALS, service_name=" a\u3000b ")))
+    assert one.app == "a b"
+
+
 def test_a_record_whose_name_stands_in_an_attribute_is_read_as_well():
     assert telemetry.of_record(record({**SCORE, "event.name": telemetry.RESULT}, name="")).value == 0.25
 

@@ -127,6 +127,12 @@ def test_the_app_of_the_sender_stands_where_the_row_names_none() -> None:
     assert reading(FULL, app="shop").case.app == "shop"
 
 
+def test_the_app_of_a_row_is_named_as_that_of_a_trace() -> None:
+    assert reading({**FULL, "app": " a\u3000b\x00 "}, app="shop").case.app == "a b?"
+    assert reading({**FULL, "app": "\u3000"}, app=f" {129 * 'x'}").case.app == 128 * "x"
+    assert reading(FULL).case.app == ""
+
+
 # -- our own rows
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=30)

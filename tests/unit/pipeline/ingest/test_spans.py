@@ -36,6 +36,14 @@ async def test_a_trace_of_a_service_without_a_name_is_of_the_unknown_app(tmp_pat
         assert closed.app == "unknown"
 
 
+async def test_a_trace_is_counted_and_assembled_under_the_one_name_that_its_service_has(tmp_path):
+    async with ingest(tmp_path) as at:
+        await at.intake.accept(spans(trace_id(1), service=" a\u3000b "))
+        (closed,) = at.closed()
+        assert closed.app == "a b"
+        assert total(at.metrics, "ragmonitor_traces_received_total", app="a b") == 1
+
+
 async def test_every_outcome_of_spans_and_records_begins_at_0_so_that_the_first_is_an_increase(tmp_path):
     async with ingest(tmp_path) as at:
         both = {"kept", "sampled_out", "duplicate", "late", "invalid", "own_telemetry", "too_large"}

@@ -117,6 +117,13 @@ def test_a_row_teaches_what_the_sampler_learned() -> None:
     assert told.emphasis == 0.05 / 0.1
 
 
+def test_a_row_from_before_services_had_one_name_everywhere_is_read_under_that_name() -> None:
+    row = load(dump({**as_json(judged(1, value=1.0, selection=CHOSEN)), "app": " a\u3000b "}))
+    told = past_result(row)
+    assert told is not None
+    assert (told.app, from_json(row).case.app) == ("a b", "a b")
+
+
 def test_inputs_by_other_definitions_teach_nothing() -> None:
     for version in (0, INPUTS_VERSION + 1):
         result = judged(1, value=1.0, selection=replace(CHOSEN, inputs_version=version))

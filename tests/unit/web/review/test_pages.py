@@ -351,7 +351,7 @@ async def test_what_is_not_there_is_said_and_breaks_nothing(tmp_path: Path, quer
     assert ana.status in (200, 410)
 
 
-@pytest.mark.parametrize("query", ["by=best", "evaluator=none", "show=x", "app=" + "x" * 300])
+@pytest.mark.parametrize("query", ["by=best", "evaluator=none", "show=x", "result=" + "x" * 300])
 async def test_a_wrong_parameter_is_named(tmp_path: Path, query: str) -> None:
     ana = await person(await site_of(tmp_path))
     needed = "" if query.startswith(("evaluator", "show", "app")) else "app=shop&evaluator=groundedness&"
