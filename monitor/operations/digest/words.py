@@ -134,7 +134,7 @@ def _unanswered(report: UnansweredReport, quote: Quote) -> Iterator[str]:
 
 
 def _judge(now: JudgeFigures, before: JudgeFigures | None) -> Iterator[str]:
-    if not now.evaluations:
+    if not (now.evaluations or now.calls):
         yield "It was asked for nothing."
     else:
         missed = sum(now.unscored.values())
@@ -144,6 +144,8 @@ def _judge(now: JudgeFigures, before: JudgeFigures | None) -> Iterator[str]:
         else:
             was = f"{dollars(before.dollars) if before.dollars else 'no dollars'} for {before.calls:,}"
             yield f"Spent {spent}; before {was}."
+        if not now.evaluations:
+            return  # the judge found that its evaluators do not apply
         took = f" {human_duration(now.seconds)} an evaluation on average." if now.seconds is not None else ""
         if not missed:
             yield f"All {now.evaluations:,} evaluations came to a score.{took}"

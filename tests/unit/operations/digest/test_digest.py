@@ -17,7 +17,7 @@ from monitor.config import Config
 from monitor.errors import MonitorError
 from monitor.model.case import ContextStatus, Document, Request
 from monitor.model.incident import Incident, RatePeak
-from monitor.model.outcome import Cost, EvaluationResult, Unscored, UnscoredReason
+from monitor.model.outcome import Cost, EvaluationResult, Skipped, SkippedReason, Unscored, UnscoredReason
 from monitor.model.request_log import RequestStep
 from monitor.operations.describe import describe
 from monitor.operations.digest import Digest, as_object, build_digest, digest_request
@@ -151,6 +151,14 @@ def test_spend_and_the_health_of_the_judge_stand_against_the_week_before(tmp_pat
     assert "Spent $1.50 for 12 calls; before $5.00 for 40." in text
     assert "40 % of 10 evaluations came to no score: 3 breaker open, 1 timeout. 2 s an evaluation on average." in text
     assert "Before, 0 % came to none." in text
+
+
+def test_what_was_spent_is_told_where_the_judge_only_found_that_nothing_was_to_be_judged(tmp_path: Path) -> None:
+    cost = Cost(model="m", dollars=0.25, attempts=1, asked=True)
+    none = Skipped(SkippedReason.NO_CLAIMS)
+    text = words(digest(tmp_path, [], [judged(1, evaluated_at=SINCE, outcome=none, defect=False, cost=cost)]))
+    assert "Spent $0.25 for 1 call; what it cost before is not kept." in text
+    assert "came to" not in text
 
 
 def test_sums_of_a_week_before_that_is_not_wholly_kept_are_not_compared(tmp_path: Path) -> None:
