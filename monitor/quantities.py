@@ -29,14 +29,18 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]?i?B?)")
 def parse_duration(value: object) -> float:
     """Seconds, >= 0, from a number of seconds or a text such as `30s`, `1m30s`, `7d`. Raises `ValueError`."""
     if isinstance(value, str) and _DURATION.fullmatch(value.strip()):
-        return sum(float(n) * _SECONDS[unit] for n, unit in re.findall(r"(\d+(?:\.\d+)?)(ms|[smhdw])", value))
+        seconds = sum(float(n) * _SECONDS[unit] for n, unit in re.findall(r"(\d+(?:\.\d+)?)(ms|[smhdw])", value))
+        if math.isfinite(seconds):
+            return seconds
     return _number(value, "a duration: seconds, or a number with ms, s, m, h, d or w, such as `30s`")
 
 
 def parse_size(value: object) -> int:
     """Bytes, >= 0, from a number or a text such as `2GiB`, `500MB`. Raises `ValueError`."""
     if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())) and match[2] in _BYTES:
-        return int(float(match[1]) * _BYTES[match[2]])
+        size = float(match[1]) * _BYTES[match[2]]
+        if math.isfinite(size):
+            return int(size)
     return int(_number(value, "a size: bytes, or a number with kB, MB, GB, KiB, MiB or GiB, such as `2GiB`"))
 
 
@@ -119,7 +123,7 @@ def _number(value: object, allowed: str) -> float:
     if isinstance(value, (int, float, str)) and not isinstance(value, bool):
         try:
             number = float(value)
-        except ValueError:
+        except (ValueError, OverflowError):  # an int of more than 308 digits
             number = math.nan
         if math.isfinite(number) and number >= 0:
             return number

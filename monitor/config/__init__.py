@@ -1,7 +1,8 @@
 """The configuration: one YAML file as one frozen model. Everything has a default; an empty file runs.
 
 `${NAME}` in any text is replaced by the environment variable NAME. Unknown keys, duplicate keys and wrong values are
-errors that name the place, the value and what is allowed.
+errors that name the place, the value and what is allowed. Anchors, aliases and merge keys of YAML work: `&a`, `*a`,
+`<<: *a`.
 """
 
 from monitor.config.changes import Loaded

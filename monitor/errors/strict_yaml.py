@@ -14,6 +14,15 @@ _DEEPEST: Final = 50
 _TOO_DEEP: Final = f"not valid: it is nested more than {_DEEPEST} levels deep"
 _TOO_MANY: Final = f"not valid: it holds more than {_MOST_VALUES:,} values, each alias with all it stands for"
 
+_MERGE: Final = "tag:yaml.org,2002:merge"
+_KINDS: Final = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "timestamp": "a date",
+}
+"""What values are that YAML tells by their looks, or by a tag (`!!int`)."""
+
 
 class KeyTwiceError(yaml.constructor.ConstructorError):
     """A key that occurs twice, which is valid YAML."""
@@ -52,6 +61,7 @@ class _StrictLoader(yaml.SafeLoader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._found = self._depth = 0
+        self._flat: set[int] = set()
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Count what is written. An alias counts as one value here."""
@@ -65,17 +75,39 @@ class _StrictLoader(yaml.SafeLoader):
         self._depth -= 1
         return made
 
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Take over what merge keys (`<<: *base`) name; the keys that are written themselves come first, each once."""
+        if id(node) not in self._flat:
+            self._flat.add(id(node))
+            self._refuse_twice(node)
+            super().flatten_mapping(node)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Make a value. Raises `YAMLError` with its place also where it looks like a date or a number and is none."""
+        try:
+            return super().construct_object(node, deep)
+        except (yaml.YAMLError, ConfigError):
+            raise
+        except Exception as error:
+            kind = _KINDS.get(node.tag.rpartition(":")[2], "a value of that type")
+            problem = f"this cannot be read as {kind}; put it in quotes if it is a text"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
+
+    def _refuse_twice(self, node: yaml.MappingNode) -> None:
+        seen: dict[Any, int] = {}
+        for key_node, _ in node.value:
+            if key_node.tag == _MERGE:
+                continue
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be text", key_node.start_mark)
+            if key in seen:
+                message = f"the key {key!r:.100} occurs twice, first in line {seen[key]}"
+                raise KeyTwiceError(None, None, message, key_node.start_mark)
+            seen[key] = key_node.start_mark.line + 1
+
 
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-    seen: dict[Any, int] = {}
-    for key_node, _ in node.value:
-        key = loader.construct_object(key_node, deep=True)
-        if not isinstance(key, Hashable):
-            raise yaml.constructor.ConstructorError(None, None, "a key must be text", key_node.start_mark)
-        if key in seen:
-            message = f"the key {key!r:.100} occurs twice, first in line {seen[key]}"
-            raise KeyTwiceError(None, None, message, key_node.start_mark)
-        seen[key] = key_node.start_mark.line + 1
     return loader.construct_mapping(node, deep=True)
 
 

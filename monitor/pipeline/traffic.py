@@ -116,7 +116,7 @@ class TrafficSettings(_TrafficSection):
     """Whether to evaluate requests from known probes or to the usual health check paths (`/health`, `/healthz`,
     `/livez`, `/readyz`, `/ping` and similar). Off: counted as `filtered`."""
 
-    class_attribute: Annotated[tuple[str, ...], BeforeValidator(_several)] = (
+    class_attribute: Annotated[tuple[str, ...], BeforeValidator(_several), Field(min_length=1)] = (
         "rag.traffic.class",
         "deployment.environment.name",
     )

@@ -143,3 +143,12 @@ def test_a_measured_time_has_three_digits(seconds, text):
 )
 def test_an_amount_shows_the_price_of_a_single_evaluation(amount, shown):
     assert dollars(amount) == shown
+
+
+@pytest.mark.parametrize(("parse", "unit"), [(parse_duration, "d"), (parse_size, "GiB"), (parse_rate, "%")])
+@pytest.mark.parametrize("how", ["a text", "a text with its unit", "a whole number"])
+def test_a_number_too_large_to_be_held_is_refused_like_any_other(parse, unit, how):
+    number = "9" * 400
+    given = {"a text": number, "a text with its unit": number + unit, "a whole number": int(number)}[how]
+    with pytest.raises(ValueError, match=r"is not a (duration|size|rate)"):
+        parse(given)

@@ -71,6 +71,15 @@ ROWS: dict[str, tuple[str, str]] = {
         "judge: openai/gpt-4o-mini",
         "judge: must be a mapping, such as {model: ...}, not text",
     ),
+    "no attribute for the class": (
+        "traffic: {class_attribute: []}",
+        "traffic.class_attribute: must not be empty",
+    ),
+    "a date that does not exist": (
+        "storage: {retention: 2026-02-30}",
+        ("line 1, column 22: not valid YAML: this cannot be read as a date; put it in quotes if it is a text:"
+        " `storage: {retention: 2026-02-30}`"),
+    ),
     "empty section": ("judge:", "judge: must be a mapping, such as {model: ...}, not empty"),
     "list for a section": ("judges: [x]", "judges: must be a mapping, such as {name: {model: ...}}, not a list"),
     "short form of a section": (

@@ -58,3 +58,52 @@ def test_a_key_of_a_megabyte_is_named_in_short() -> None:
     with pytest.raises(KeyTwiceError) as refused:
         load_yaml(key * 2)
     assert len(str(refused.value)) < 500
+
+
+def test_merge_keys_take_over_what_is_not_written() -> None:
+    text = "base: &base {a: 1, b: 2}\nother: {<<: *base, b: 3}\nboth: {<<: [*base, {c: 4, a: 5}], d: 6}"
+    assert load_yaml(text) == {
+        "base": {"a": 1, "b": 2},
+        "other": {"a": 1, "b": 3},
+        "both": {"a": 1, "b": 2, "c": 4, "d": 6},
+    }
+
+
+def test_a_mapping_that_was_merged_before_it_is_read_has_no_key_twice() -> None:
+    assert load_yaml("a: {<<: &b {<<: {x: 1}, x: 2}}\nc: *b") == {"a": {"x": 2}, "c": {"x": 2}}
+
+
+@pytest.mark.parametrize("text", ["a: &a {x: 1}\nb: {<<: *a, y: 1, y: 2}", "b: {<<: {y: 1, y: 2}}"])
+def test_beside_and_within_a_merge_key_a_key_that_occurs_twice_is_refused(text: str) -> None:
+    with pytest.raises(KeyTwiceError, match="the key 'y' occurs twice"):
+        load_yaml(text)
+
+
+def test_merge_keys_stand_for_no_more_than_is_allowed() -> None:
+    lines = ["a0: &a0 {" + ", ".join(f"k{number}: 1" for number in range(10)) + "}"]
+    lines += [f"a{level}: &a{level} {{<<: [" + f"*a{level - 1}," * 10 + "]}" for level in range(1, 9)]
+    with pytest.raises(ConfigError, match="more than 20,000 values"):
+        load_yaml("\n".join(lines))
+    with pytest.raises(ConfigError, match="more than 50 levels"):
+        load_yaml("a: &a {<<: *a}")
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("2026-02-30", "a date"),
+        ("2026-02-28T25:00:00Z", "a date"),
+        ("!!timestamp soon", "a date"),
+        ("0b_", "a whole number"),
+        ("0x_", "a whole number"),
+        ("9" * 5_000, "a whole number"),
+        ("!!int many", "a whole number"),
+        ("!!float much", "a number"),
+        ("!!bool perhaps", "true or false"),
+    ],
+)
+def test_a_value_that_is_not_what_it_looks_like_is_an_error_with_its_place(value: str, kind: str) -> None:
+    with pytest.raises(yaml.YAMLError, match=f"this cannot be read as {kind}; put it in quotes") as caught:
+        load_yaml(f"a: 1\nb: [x, {value}]")
+    mark = caught.value.problem_mark  # type: ignore[attr-defined]
+    assert (mark.line, mark.column) == (1, 7)
