@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -121,11 +121,14 @@ class _StateDatabase(KeptState):
         changed = {name: body for name, body in bodies.items() if self._written.get(name) != body}
         if not changed:
             return
+        followed = list(self._followed)
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._put, changed)
+            anew = await asyncio.get_running_loop().run_in_executor(self._thread, self._put, changed, followed)
         except MonitorError as error:
             self._failed(error)
             return
+        if anew:
+            self._written.clear()
         self._written.update(changed)
         if self._failing:
             self._failing = False
@@ -156,15 +159,20 @@ class _StateDatabase(KeptState):
                     found[name] = value
         return found
 
-    def _put(self, bodies: Mapping[str, bytes]) -> None:
+    def _put(self, bodies: Mapping[str, bytes], followed: Sequence[str]) -> bool:
+        """Write values. Returns whether they went into a new file, which may lack others."""
         try:
-            self._insert(bodies)
+            self._insert(bodies, followed)
         except SetAside:  # at once into what was saved
-            self._insert(bodies)
+            self._insert(bodies, followed)
+            return True
+        return False
 
-    def _insert(self, bodies: Mapping[str, bytes]) -> None:
+    def _insert(self, bodies: Mapping[str, bytes], followed: Sequence[str]) -> None:
         now = self._clock.now()
         with self._file.transaction() as db:
             rows = [(name, body, now) for name, body in bodies.items()]
             db.executemany("INSERT OR REPLACE INTO state (name, body, at) VALUES (?, ?, ?)", rows)
-            db.execute("DELETE FROM state WHERE at < ?", (now - _KEPT_FOR,))
+            old = db.execute("SELECT name FROM state WHERE at < ?", (now - _KEPT_FOR,)).fetchall()
+            # A value that does not change is not written again.
+            db.executemany("DELETE FROM state WHERE name = ?", [one for one in old if one[0] not in followed])

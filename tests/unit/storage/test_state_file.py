@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from monitor.judge.budget import BudgetTracker
 from monitor.judge.settings import Budget
 from monitor.stages import Runtime
 from monitor.stages.kept_state import KeptState
-from monitor.storage import damage
+from monitor.storage import damage, state_file
+from monitor.storage.sqlite import SetAside
 from monitor.storage.state_file import open_state
 from tests.support.runtime import runtime, total
 
@@ -98,6 +100,49 @@ async def test_a_damaged_file_is_replaced_and_a_value_that_is_none_left_out(tmp_
         assert kept.load("one") == {"a": 1}
         assert [kept.load(name) for name in ("bad", "list", "number")] == [None] * 3
     assert len(damage.damaged_copies(path)) == 1
+
+
+async def test_a_value_that_does_not_change_stays_as_long_as_it_is_followed_and_14_days_after(tmp_path: Path) -> None:
+    clock = ManualClock()
+    changing = {"a": 0}
+    async with opened(tmp_path / "state.db", runtime(clock)) as kept:
+        kept.follow("same", lambda: {"a": 1})
+        kept.follow("changing", lambda: changing)
+        for _ in range(3):
+            await kept.flush("same")
+            clock.advance(86_400 * 15.0)
+            changing["a"] += 1
+            await kept.flush("changing")
+    for days, known in ((1.0, {"a": 1}), (1.0, None)):
+        async with opened(tmp_path / "state.db", runtime(clock)) as kept:
+            assert kept.load("same") == known
+            kept.follow("changing", lambda days=days: {"a": clock.now()})  # type: ignore[misc]
+        clock.advance(86_400 * days)
+
+
+async def test_all_values_are_written_again_into_the_file_that_takes_the_place_of_a_damaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, lent, changing = tmp_path / "state.db", runtime(), {"a": 0}
+    real, damaged = state_file._StateDatabase._insert, [True]
+
+    def insert(self: state_file._StateDatabase, bodies: Mapping[str, bytes], followed: Sequence[str]) -> None:
+        if b'{"a":1}' in bodies.values() and damaged and damaged.pop():
+            with closing(sqlite3.connect(path)) as db:
+                db.execute("DELETE FROM state")
+                db.commit()
+            raise SetAside("damaged")
+        real(self, bodies, followed)
+
+    monkeypatch.setattr(state_file._StateDatabase, "_insert", insert)
+    async with opened(path, lent) as kept:
+        kept.follow("same", lambda: {"b": 1})
+        kept.follow("changing", lambda: changing)
+        await kept.flush("same")
+        changing["a"] = 1
+        await kept.flush("changing")
+    async with opened(path, lent) as kept:
+        assert (kept.load("same"), kept.load("changing")) == ({"b": 1}, {"a": 1})
 
 
 async def test_a_newer_version_is_refused(tmp_path: Path) -> None:
