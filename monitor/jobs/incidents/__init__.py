@@ -190,7 +190,9 @@ class IncidentKeeper:
             except MonitorError as error:  # the rest is known without it
                 rose = None
                 self._say_blind(one, "an incident has no diagnosis; it is tried again", error)
-            found = await anyio.to_thread.run_sync(self._investigation.look, one, now, rose)
+            before = await self.find(one.id)
+            known = before.onset if before is not None else None
+            found = await anyio.to_thread.run_sync(self._investigation.look, one, now, rose, known)
             await anyio.to_thread.run_sync(self._keep, one, found)
         except MonitorError as error:
             self._looked.pop(one.id, None)

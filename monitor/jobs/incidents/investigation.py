@@ -51,10 +51,15 @@ class Investigation:
         self._scales = scales
         self._rules = rules
 
-    def look(self, one: Incident, now: float, onset: IncidentOnset | None = None) -> Findings:
-        """Find out what is known at the wall-clock second `now`; `onset` where a diagnosis has found it."""
+    def look(
+        self, one: Incident, now: float, onset: IncidentOnset | None = None, known: IncidentOnset | None = None
+    ) -> Findings:
+        """Find out what is known at the wall-clock second `now`; `onset` where a diagnosis has found it.
+
+        `known` is that of an earlier look, which stays where none is found any more.
+        """
         until = one.ended if one.ended is not None else now
-        onset = onset if onset is not None else self._onset(one, until)
+        onset = onset or self._onset(one, until) or known
         since = onset.at if onset is not None else one.fired
         changes, worst = self._changes(one, onset, until), self._worst(one, onset, until)
         return Findings(onset, changes, self._impact(one, since, until), worst)

@@ -184,3 +184,31 @@ async def test_without_a_diagnosis_the_rest_is_kept(tmp_path: Path):
         found = await until_found(one, ONE.id)
     assert found.diagnoses == {}
     assert found.onset is not None
+
+
+async def test_the_impact_counts_from_the_onset_that_is_kept_also_where_a_later_look_finds_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    await rise.kept(tmp_path, rise.results(rise.common))
+
+    async def never(_: DiagnosisRequest) -> RateDiagnosis:
+        raise MonitorError("it takes too long")
+
+    async def look(one: Incident) -> IncidentRecord:
+        looks = Investigation(HistoryReader(tmp_path / "data" / "history.db"), {}, {})
+        lent = runtime(ManualClock(rise.NOW))
+        made = IncidentKeeper(tmp_path / "data", looks, lent, diagnose=never, retention=1e7)
+        made.changed(one)
+        await made.catch_up()
+        found = await made.find(one.id)
+        assert found is not None
+        return found
+
+    first = await look(ONE)
+    monkeypatch.setattr(Investigation, "_onset", lambda *_: None)
+    last = await look(replace(ONE, ended=rise.NOW, end=IncidentEnd.FELL_BACK))
+    assert first.onset is not None
+    assert first.onset.at < FIRED
+    assert last.onset == first.onset
+    assert last.impact is not None
+    assert last.impact.since == first.onset.at
