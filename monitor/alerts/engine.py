@@ -17,6 +17,7 @@ from monitor.alerts.catalogue import explained, linked
 from monitor.alerts.diagnosed import DiagnosedAlerts
 from monitor.alerts.incidents import IncidentTracker
 from monitor.alerts.notify import Inbox, Notifier
+from monitor.alerts.notify.known import KnownAlerts
 from monitor.alerts.policy import AlertPolicy, export_thresholds, policies_for
 from monitor.alerts.rate_names import rate_alert
 from monitor.alerts.rule_windows import RuleWindows
@@ -174,7 +175,8 @@ async def run_alerts(
     """
     apps: tuple[str, ...] | None = None
     async with anyio.create_task_group() as receivers:
-        inboxes = [Inbox() for _ in notifiers]
+        known = KnownAlerts(runtime, sum(notifier.places for notifier in notifiers))
+        inboxes = [Inbox(known) for _ in notifiers]
         for notifier, inbox in zip(notifiers, inboxes, strict=True):
             receivers.start_soon(notifier.run, inbox, runtime)
         while True:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
@@ -78,6 +78,13 @@ class Subject:
     version: str = ""
     defect_rule: str = ""
 
+    @classmethod
+    def of(cls, state: AlertState) -> Subject:
+        """Return what the alert of a state is about."""
+        labels = state.labels
+        version, rule = labels.get("version", ""), labels.get("defect_rule", "")
+        return cls(state.name, state.severity, state.app, state.evaluator, version, rule)
+
     @property
     def labels(self) -> dict[str, str]:
         """The labels of the alert, without empty ones."""
@@ -103,6 +110,8 @@ class AlertTracker:
         self._states: dict[Subject, AlertState] = {}
         self._quiet_since: dict[Subject, float] = {}
         self._of_before: dict[Subject, AlertState] = {}
+        self.checked = 0.0
+        """The wall-clock second of the last finding."""
 
     def on_reload(self, runbooks: str) -> None:
         """Go on with another configuration. States that nothing asks for until the next reload are forgotten then."""
@@ -111,10 +120,24 @@ class AlertTracker:
             self._of_before, self._states = self._states, {}
             self._quiet_since = {one: at for one, at in self._quiet_since.items() if one in self._of_before}
 
+    def firing(self) -> Iterator[tuple[AlertState, float | None]]:
+        """Yield the states that fire, each with the second since which nothing is wrong; None: something is."""
+        for subject, state in (self._states or self._of_before).items():
+            if state.firing:
+                yield state, self._quiet_since.get(subject)
+
+    def restore(self, state: AlertState, *, quiet_since: float | None) -> None:
+        """Go on with a state that fired in the process before."""
+        subject = Subject.of(state)
+        self._states[subject] = state
+        if quiet_since is not None:
+            self._quiet_since[subject] = quiet_since
+
     def advance(
         self, subject: Subject, finding: ConditionResult, *, summary: str, hold: float, now: float
     ) -> AlertState:
         """Return the state after a finding at wall-clock second `now`. It ends after `hold` seconds without one."""
+        self.checked = now
         before = self._states.get(subject) or self._of_before.pop(subject, None)
         if before is not None and before.firing and finding.status is not AlertStatus.FIRING:
             self._states[subject] = before

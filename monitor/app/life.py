@@ -17,6 +17,7 @@ from monitor import __version__, registry
 from monitor.alerts.diagnosed import DiagnosedAlerts, DiagnosisLine
 from monitor.alerts.engine import AlertEngine, run_alerts
 from monitor.alerts.incidents import IncidentTracker
+from monitor.alerts.kept import kept_of, restored
 from monitor.alerts.policy import own_rules
 from monitor.alerts.state import AlertState, AlertTracker
 from monitor.app import warm_start
@@ -56,6 +57,7 @@ from monitor.web.context import PageContext, ReviewParts
 from monitor.web.mount import mount
 from monitor.web.rates import qualities
 
+_ALERTS: Final = "alerts"
 _PUBLISHED_LAST: Final = 2_000
 """Results that the spool may not know as published after a crash: it notes them every half second."""
 
@@ -244,10 +246,13 @@ async def _open_incidents(config: Config, keeper: IncidentKeeper) -> IncidentTra
 
 
 def _engine(config: Config, parts: Parts, incidents: IncidentTracker) -> AlertEngine:
-    carried = parts.running.runtime.carried
-    tracker = carried.take("alerts", AlertTracker) or AlertTracker()
+    runtime = parts.running.runtime
+    tracker = runtime.carried.take(_ALERTS, AlertTracker)
+    if tracker is None:
+        tracker = restored(runtime.kept.load(_ALERTS), runtime.clock.now())
     tracker.on_reload(config.runbooks_url)
-    carried.leave("alerts", tracker)
+    runtime.carried.leave(_ALERTS, tracker)
+    runtime.kept.follow(_ALERTS, kept_of(tracker))
     return AlertEngine(
         config.alerts,
         parts.running.windows,

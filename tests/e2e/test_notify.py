@@ -79,6 +79,45 @@ def test_two_channels_of_one_chat_each_learn_of_the_end_of_an_alert_after_a_relo
     assert [body["text"].partition(" ")[0] for body in chat.bodies] == ["Firing:"] * 2 + ["Resolved"] * 2
 
 
+def test_an_alert_that_outlives_restarts_is_announced_once_and_its_end_once_also_where_it_was_removed_meanwhile(
+    tmp_path: Path,
+) -> None:
+    with webhook() as hook:
+        config = configuration([{"type": "webhook", "url": f"{hook.address}s3cret"}])
+        config["alerts"][0] |= {"windows": [{"window": "1h", "z": 3.09}], "warning": "5%"}
+
+        def firing(monitor: MonitorProcess) -> list[str]:
+            alerts = json.loads(monitor.get("/api/v1/alerts"))["alerts"]
+            return [one["since"] for one in alerts if one["status"] == "firing" and one["severity"] == "critical"]
+
+        with MonitorProcess(tmp_path, config) as monitor:
+            send(monitor, BAD)
+            wait_until(lambda: hook.bodies, 60, "the alert")
+            monitor.wait_for_total(1, "ragmonitor_notifications_total", receiver="webhook", outcome="sent")
+            since = firing(monitor)
+            assert monitor.terminate(12) == 0
+        with MonitorProcess(tmp_path, config) as monitor:
+            wait_until(lambda: firing(monitor), 60, "a look at the alerts after the restart")
+            assert firing(monitor) == since
+            monitor.kill()
+        for _ in range(2):
+            with MonitorProcess(tmp_path, {**config, "alerts": []}) as monitor:
+                wait_until(lambda: len(hook.bodies) > 1, 60, "its end")
+                wait_until(lambda: "alerts" in monitor.get("/api/v1/alerts"), 60, "a look at the alerts")
+                assert monitor.terminate(12) == 0
+    said = [alert for body in hook.bodies for alert in body["alerts"]]
+    assert [(one["labels"]["severity"], one["status"]) for one in said] == [
+        ("critical", "firing"),
+        ("critical", "resolved"),
+    ]
+    fired, resolved = said
+    assert resolved["startsAt"] == fired["startsAt"] < resolved["endsAt"]
+    assert resolved["labels"] == fired["labels"]
+    assert b"s3cret" not in (tmp_path / "state" / "state.db").read_bytes()
+    log = (tmp_path / "monitor.log").read_text()
+    assert (log.count('"alert_firing"'), log.count('"alert_resolved"')) == (1, 1)
+
+
 def check_chat(chat: Webhook) -> None:
     for body, word in zip(chat.bodies, ("Firing", "Resolved after"), strict=True):
         section, context = body["blocks"]

@@ -21,7 +21,14 @@ import anyio
 from pydantic import AfterValidator, Field, SecretStr
 
 from monitor.alerts.notify.delivery_state import DeliveryState, Notice
-from monitor.alerts.notify.receiver import Inbox, NotDelivered, Notifier, ScheduledMessage, serve
+from monitor.alerts.notify.receiver import (
+    PERHAPS_PASSED_ON,
+    Inbox,
+    NotDelivered,
+    Notifier,
+    ScheduledMessage,
+    serve,
+)
 from monitor.alerts.notify.text import description, links, status, title
 from monitor.alerts.policy import Severity
 from monitor.errors.explanation import nearest
@@ -33,6 +40,9 @@ _SERVICES: Final = "https://appriseit.com/services/ lists all"
 _LONGEST_DESCRIPTION: Final = 1_000
 _LONGEST_REASON: Final = 200
 _SHORTEST_SECRET: Final = 3
+_STATUS: Final = re.compile(r"\berror=([0-9]{3})\b")
+_NO_ANSWER: Final = re.compile(r"timed out|Connection aborted|unexpectedly closed")
+_NOT_CONNECTED: Final = "Max retries exceeded"  # as urllib3 says it
 _KINDS: Final = {Severity.CRITICAL: "failure", Severity.WARNING: "warning"}
 
 
@@ -69,7 +79,7 @@ class Apprise(Notifier):
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
         """Notify each service until cancelled."""
-        inboxes = [Inbox() for _ in self.urls]
+        inboxes = [Inbox(inbox.known) for _ in self.urls]
         async with anyio.create_task_group() as tasks:
             for number, url in enumerate(self.urls):
                 tasks.start_soon(self._serve, inboxes[number], runtime, number, url.get_secret_value())
@@ -135,9 +145,9 @@ class _Service:
         if self._running is not None and self._running.is_alive():
             raise NotDelivered("the delivery before has not ended yet")
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[str] = loop.create_future()
+        done: asyncio.Future[NotDelivered | None] = loop.create_future()
 
-        def end(failure: str) -> None:
+        def end(failure: NotDelivered | None) -> None:
             if not done.done():
                 done.set_result(failure)
 
@@ -153,22 +163,48 @@ class _Service:
             with anyio.fail_after(self._timeout):
                 failure = await done
         except TimeoutError:
-            raise NotDelivered(f"not delivered within {self._timeout:g} s") from None
-        if failure:
-            raise NotDelivered(failure)
+            raise NotDelivered(f"not delivered within {self._timeout:g} s", perhaps=True) from None
+        if failure is not None:
+            raise failure
 
-    def _deliver(self, body: str, title: str, kind: str) -> str:
+    def _deliver(self, body: str, title: str, kind: str) -> NotDelivered | None:
         """Deliver in this thread; return why it failed, or nothing."""
+        _unanswered.seen = False
         try:
             service = self._made
             with checked_connections():
                 ended = service.notify(body=body, title=title, notify_type=kind, body_format="text")
             if ended:
-                return ""
+                return None
             said = "; ".join(dict.fromkeys(entry.message for entry in ended.logs()))
         except Exception as error:  # noqa: BLE001 - a plug-in of Apprise may raise anything
             said = type(error).__name__
-        return without_parts(said, self._url)[:_LONGEST_REASON] or "not accepted"
+        passed_on = any(int(status) in PERHAPS_PASSED_ON for status in _STATUS.findall(said))
+        why = without_parts(said, self._url)[:_LONGEST_REASON] or "not accepted"
+        return NotDelivered(why, perhaps=passed_on or _unanswered.seen)
+
+
+class _Seen(threading.local):
+    seen = False
+
+
+_unanswered: Final = _Seen()
+
+
+class _Unanswered(logging.Filter):
+    """Notes for each thread that a connection broke, or no answer came in time, after it had been made.
+
+    Apprise says so nowhere but in its messages for debugging, which quote URLs: no handler gets them.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """See the class."""
+        if record.levelno >= logging.WARNING:
+            return True
+        text = record.getMessage() if "Socket Exception" in str(record.msg) else ""
+        if _NO_ANSWER.search(text) and _NOT_CONNECTED not in text:
+            _unanswered.seen = True
+        return False
 
 
 def without_parts(text: str, url: str) -> str:
@@ -188,8 +224,10 @@ def _service(url: str) -> Any:
 
     quiet = logging.getLogger("apprise")  # its messages quote URLs; those of a failure come with its result
     quiet.propagate = False
-    if not quiet.handlers:
+    if not any(isinstance(one, _Unanswered) for one in quiet.filters):
         quiet.addHandler(logging.NullHandler())
+        quiet.addFilter(_Unanswered())
+        quiet.setLevel(logging.DEBUG)
     if hands_out_credentials(url):
         raise ValueError("the host is a link-local or metadata address")
     asset = apprise.AppriseAsset(

@@ -6,10 +6,11 @@ learns the current state once, and memory is bounded by the number of alerts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from monitor.alerts.catalogue import DIAGNOSIS, held_back
+from monitor.alerts.kept import KEPT_AT_MOST, as_kept, from_kept, moment
 from monitor.alerts.policy import Severity
 from monitor.alerts.state import AlertState
 
@@ -33,9 +34,18 @@ _Key = tuple[str, str, str, str, Severity]
 class _StoredAlert:
     state: AlertState
     ended: float | None = None
-    announced: bool = False  # that it fires
-    announced_at: float = 0.0
+    announced: bool = False  # that it fires; what may have arrived since then does not say that it has ended
+    trying: bool = False  # a delivery has begun that changes what the receiver knows, and its outcome is not known yet
+    perhaps: bool = False  # it was not confirmed last, and may have arrived
+    announced_at: float = 0.0  # monotonic; of the latest delivery that perhaps arrived where none was confirmed
+    told_at: float = 0.0  # the same on the wall clock
     diagnosed: bool = False  # it was announced with its diagnosis, or was sent it later
+    kept: Mapping[str, object] | None = None  # what was first announced, in plain JSON types
+
+    @property
+    def known(self) -> bool:
+        """Whether the receiver knows that it fires, as far as can be told: then it must learn of the end."""
+        return self.announced or self.trying or self.perhaps
 
 
 class DeliveryState:
@@ -64,7 +74,51 @@ class DeliveryState:
 
     def resume(self, before: DeliveryState) -> None:
         """Take over what the receiver knows from the state that was kept until a reload, which stays as it is."""
-        self._entries = {key: replace(entry) for key, entry in before._entries.items()}
+        self._entries = {
+            key: replace(
+                entry,
+                announced=entry.announced and not entry.trying,
+                perhaps=entry.perhaps or entry.trying,
+                trying=False,
+            )
+            for key, entry in before._entries.items()
+        }
+
+    def restore(self, kept: object, now: float, wall: float) -> None:
+        """Take over what `kept` returned in the process before; what cannot be read is ignored.
+
+        A receiver that forgets is told at once what still fires: the restart may have lasted too long for it.
+        """
+        for one in kept if isinstance(kept, list) else ():
+            found = one if isinstance(one, Mapping) else {}
+            state, told_at = from_kept(found.get("alert")), moment(found.get("told_at"))
+            if state is None or told_at is None:
+                continue
+            sure = found.get("announced") is True and self._resend is None
+            self._entries[_key(state)] = _StoredAlert(
+                state,
+                ended=moment(found.get("ended")),
+                announced=sure,
+                perhaps=not sure,
+                announced_at=now - max(wall - told_at, 0.0),
+                told_at=told_at,
+                diagnosed=found.get("diagnosed") is True,
+                kept=as_kept(state),
+            )
+
+    def kept(self) -> list[dict[str, object]]:
+        """Return what the receiver knows, in plain JSON types, at most `KEPT_AT_MOST` alerts. It changes seldom."""
+        known = sorted((one for one in self._entries.values() if one.known), key=lambda one: -one.told_at)
+        return [
+            {
+                "alert": one.kept,
+                "announced": one.announced and not one.trying,
+                "told_at": one.told_at,
+                "diagnosed": one.diagnosed,
+                **({"ended": one.ended} if one.ended is not None else {}),
+            }
+            for one in known[:KEPT_AT_MOST]
+        ]
 
     def update(self, states: Iterable[AlertState], now: float, wall: float) -> int:
         """Take the current states at `now`, which is `wall` on the wall clock.
@@ -77,17 +131,19 @@ class DeliveryState:
         for key, entry in list(self._entries.items()):
             if key in firing:
                 superseded += entry.ended is not None
-            elif not entry.announced:
+            elif not entry.known:
                 superseded += key not in self._held_back
                 del self._entries[key]
-            elif entry.ended is None:
-                entry.ended = max(wall, entry.state.since)
             elif self._forgets_after is not None and now - entry.announced_at >= self._forgets_after:
                 superseded += 1
                 del self._entries[key]
+            elif entry.ended is None:
+                entry.ended = max(wall, entry.state.since)
         for key, state in firing.items():
             entry = self._entries.setdefault(key, _StoredAlert(state))
-            entry.state, entry.ended = state, None
+            # For the receiver it began when it was first announced, also where that was before a long stop.
+            since = min(state.since, entry.state.since) if entry.known else state.since
+            entry.state, entry.ended = replace(state, since=since), None
         if self._inhibits:
             self._held_back = frozenset(_key(state) for state in held_back(list(firing.values())))
         return superseded
@@ -101,18 +157,36 @@ class DeliveryState:
         ]
         return sorted(due, key=lambda notice: notice.ended is None)
 
-    def sent(self, notices: Sequence[Notice], now: float) -> None:
+    def sending(self, notices: Sequence[Notice], now: float, wall: float) -> None:
+        """Note that these notifications are being delivered. Until `sent` or `refused` they may have arrived."""
+        for entry, notice in self._of(notices):
+            entry.trying = notice.ended is not None or not entry.announced
+            if entry.trying and notice.ended is None:
+                entry.announced_at, entry.told_at = now, wall
+                entry.kept = as_kept(notice.state)
+
+    def refused(self, notices: Sequence[Notice], *, perhaps: bool) -> None:
+        """Record that these notifications were not accepted. `perhaps`: they may have arrived all the same."""
+        for entry, _ in self._of(notices):
+            if entry.trying and perhaps:
+                entry.announced, entry.perhaps = False, True
+            entry.trying = False
+
+    def sent(self, notices: Sequence[Notice], now: float, wall: float) -> None:
         """Record that the receiver accepted these notifications, which were due since the last `update`."""
-        for notice in notices:
-            key = _key(notice.state)
-            entry = self._entries.get(key)
-            if entry is None:
-                continue
+        for entry, notice in self._of(notices):
             if notice.ended is None:
-                entry.announced, entry.announced_at = True, now
+                entry.announced, entry.trying, entry.perhaps = True, False, False
+                entry.announced_at = now
+                if self._forgets_after is not None:
+                    entry.told_at = wall
                 entry.diagnosed |= DIAGNOSIS in notice.state.annotations
             else:
-                del self._entries[key]
+                del self._entries[_key(notice.state)]
+
+    def _of(self, notices: Sequence[Notice]) -> list[tuple[_StoredAlert, Notice]]:
+        found = ((self._entries.get(_key(notice.state)), notice) for notice in notices)
+        return [(entry, notice) for entry, notice in found if entry is not None]
 
     def next_due(self) -> float:
         """Return when something must be sent again if nothing changes; infinity if nothing must."""

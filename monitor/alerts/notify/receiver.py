@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import anyio
@@ -17,6 +16,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from monitor import __version__
 from monitor.alerts.notify.delivery_state import DeliveryState, Notice
+from monitor.alerts.notify.known import KnownAlerts
 from monitor.alerts.policy import Severity
 from monitor.alerts.state import AlertState
 from monitor.quantities import Duration
@@ -27,17 +27,32 @@ from monitor.transport.http.client import webhook_url
 FIRST_RETRY, LAST_RETRY = 1.0, 60.0
 """Seconds between two attempts at a delivery; doubled after each failure."""
 
+PERHAPS_PASSED_ON: Final = frozenset({502, 504, 520, 524})
+"""Statuses by which a gateway says that what is behind it has not answered well: it may have the delivery. 520 and 524
+are those of Cloudflare. Any other status but 2xx is a refusal."""
+
 Send: TypeAlias = Callable[[Sequence[Notice]], Awaitable[None]]
 
 
 class NotDelivered(Exception):  # noqa: N818 - the loop below acts on it
-    """A receiver did not accept a delivery. The message says why and holds no secret."""
+    """A receiver did not accept a delivery. The message says why and holds no secret.
+
+    `perhaps`: it may have arrived all the same, such as where no response came in time.
+    """
+
+    def __init__(self, message: str, *, perhaps: bool = False) -> None:
+        super().__init__(message)
+        self.perhaps = perhaps
 
 
 class Inbox:
-    """The current alert states for one receiver. It holds only the latest list, so it is never full."""
+    """The current alert states for one receiver. It holds only the latest list, so it is never full.
 
-    def __init__(self) -> None:
+    `known`: where what it was told is kept; None: nowhere but over a reload.
+    """
+
+    def __init__(self, known: KnownAlerts | None = None) -> None:
+        self.known = known
         self.states: Sequence[AlertState] = ()
         self.filled = False
         """Whether there were states yet."""
@@ -150,16 +165,24 @@ class HttpNotifier(Notifier):
         async def post(body: object) -> None:
             # Names from traces may hold half a surrogate pair, which is no UTF-8.
             content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+            begun = False
+
+            async def once_connected() -> AsyncIterator[bytes]:
+                nonlocal begun
+                begun = True
+                yield content
+
+            length = {"Content-Length": str(len(content))}
             try:
                 with anyio.fail_after(self.timeout):
-                    async with client.stream("POST", url, content=content) as answer:
+                    async with client.stream("POST", url, content=once_connected(), headers=length) as answer:
                         status = answer.status_code
             except TimeoutError:
-                raise NotDelivered(f"no response within {self.timeout:g} s") from None
+                raise NotDelivered(f"no response within {self.timeout:g} s", perhaps=begun) from None
             except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError) as error:
-                raise NotDelivered(f"{type(error).__name__}: {error}") from None
+                raise NotDelivered(f"{type(error).__name__}: {error}", perhaps=begun) from None
             if not 200 <= status < 300:  # noqa: PLR2004
-                raise NotDelivered(f"responded with {status}")
+                raise NotDelivered(f"responded with {status}", perhaps=status in PERHAPS_PASSED_ON)
 
         async with pinned(httpx.AsyncClient(headers=headers, timeout=self.timeout, follow_redirects=False)) as client:
             yield post
@@ -186,7 +209,7 @@ async def serve(
         delivery: what the receiver knows.
         send: delivers notifications, all or none of them; raises `NotDelivered`.
         where: the receiver's address in events, without secrets.
-        identity: its whole URL, which tells it from others of its type over a reload. Only a hash of it is kept.
+        identity: its whole URL, which tells it from others of its type over a reload or restart. A hash of it is kept.
         severity: the only severity that the receiver learns of; None: all.
         at_most: how many notifications `send` gets at once; None: all that are due.
     """
@@ -194,24 +217,22 @@ async def serve(
         outcome: runtime.metrics.notifications.labels(name, outcome) for outcome in ("sent", "failed", "superseded")
     }
     retry, retry_at = FIRST_RETRY, -math.inf
-    # Two channels of one chat have the same address; two entries with the same URL are told apart by their order.
-    known_by = hashlib.sha256(f"{severity or ''} {identity}".encode()).hexdigest()
-    key = runtime.carried.own(f"receiver {name} {known_by}")
-    before = runtime.carried.take(key, DeliveryState)
-    if before is not None:
-        delivery.resume(before)
-        if not inbox.filled:  # that nothing fires would be a resolution
-            await inbox.wait(math.inf)
-    runtime.carried.leave(key, delivery)
+    known = inbox.known or KnownAlerts(runtime, receivers=1)
+    known.begin(name, f"{severity or ''} {identity}", delivery)
+    if not inbox.filled:  # that nothing fires would be a resolution
+        await inbox.wait(math.inf)
     while True:
         now = runtime.clock.monotonic()
         states = [one for one in inbox.states if severity is None or one.severity is severity]
         counted["superseded"].inc(delivery.update(states, now, runtime.clock.now()))
         due = delivery.due(now)[:at_most] if now >= retry_at else []
         if due:
+            delivery.sending(due, now, runtime.clock.now())
+            await known.flush()
             try:
                 await send(due)
             except NotDelivered as failure:
+                delivery.refused(due, perhaps=failure.perhaps)
                 counted["failed"].inc(len(due))
                 runtime.events.warning(
                     Event.NOTIFICATION_FAILED,
@@ -223,6 +244,6 @@ async def serve(
                 retry = min(retry * 2, LAST_RETRY)
             else:
                 counted["sent"].inc(len(due))
-                delivery.sent(due, runtime.clock.monotonic())
+                delivery.sent(due, runtime.clock.monotonic(), runtime.clock.now())
                 retry, retry_at = FIRST_RETRY, -math.inf
         await inbox.wait(max(delivery.next_due(), retry_at) - runtime.clock.monotonic())

@@ -80,7 +80,7 @@ def test_what_was_held_back_is_told_once_nothing_explains_it_any_more() -> None:
     delivery = DeliveryState()
     warning, trouble = alert(HIGH, "warning"), alert(UNSCORED, "warning")
     delivery.update([warning, trouble], 0.0, 0.0)
-    delivery.sent(delivery.due(0.0), 0.0)
+    delivery.sent(delivery.due(0.0), 0.0, 0.0)
     delivery.update([warning], 1.0, 1.0)
     assert [(notice.state.name, notice.ended) for notice in delivery.due(1.0)] == [(UNSCORED, 1.0), (HIGH, None)]
 

@@ -24,7 +24,7 @@ from monitor.alerts.notify import (
     read_notifiers,
 )
 from monitor.alerts.state import AlertState
-from monitor.clock import SystemClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.errors import ConfigError
 from monitor.stages import Runtime
 from tests.support.alerts import answer, counted, receiver, running, state
@@ -203,6 +203,78 @@ async def test_services_of_apprise_are_told_nothing_after_a_reload_until_the_ale
             inbox.put([state(), state(app="bank")])
             await until(lambda: counted(lent, "apprise", "sent") == 2)
     assert [body["type"] for _, _, body in there.posts] == ["failure", "failure"]
+
+
+async def test_a_receiver_that_took_an_alert_and_answered_too_late_learns_of_its_end() -> None:
+    lent, inbox = runtime(SystemClock()), Inbox()
+    async with receiver() as there:
+        there.silent = True
+        webhook = made({"type": "webhook", "url": there.address, "timeout": "300ms"})
+        async with running(lambda: webhook.run(inbox, lent)):
+            inbox.put([state()])
+            await until(lambda: there.posts and counted(lent, "webhook", "failed"))
+            there.silent = False
+            inbox.put([])
+            await until(lambda: counted(lent, "webhook", "sent") >= 1)
+    assert [alert["status"] for _, _, body in there.posts for alert in body["alerts"]][-1] == "resolved"
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "learns"),
+    [
+        ("webhook", "502 Bad Gateway", True),
+        ("webhook", "504 Gateway Timeout", True),
+        ("apprise", "504 Gateway Timeout", True),
+        ("webhook", "500 Internal Server Error", False),
+        ("webhook", "503 Service Unavailable", False),
+        ("webhook", "404 Not Found", False),
+        ("apprise", "500 Internal Server Error", False),
+    ],
+)
+async def test_an_answer_of_a_gateway_may_mean_that_the_alert_has_arrived_and_a_refusal_does_not(
+    kind: str, status: str, learns: bool
+) -> None:
+    clock = ManualClock()
+    lent, inbox = runtime(clock), Inbox()
+    async with receiver() as there:
+        there.answers = [answer(status)]
+        url = {"url": there.address} if kind == "webhook" else {"urls": [there.address.replace("http:", "json:")]}
+        one = made({"type": kind, **url})
+        async with running(lambda: one.run(inbox, lent)):
+            inbox.put([state()])
+            await until(lambda: counted(lent, kind, "failed") == 1)
+            inbox.put([])  # before it is tried again
+            await anyio.wait_all_tasks_blocked()
+            clock.advance(1.0)
+            inbox.put([])
+            await until(lambda: counted(lent, kind, "sent" if learns else "superseded") == 1)
+    assert len(there.posts) == (2 if learns else 1)
+
+
+async def test_a_receiver_that_cannot_be_reached_does_not_learn_of_the_end_of_what_it_was_not_told() -> None:
+    lent = runtime(SystemClock())
+    async with receiver() as gone:
+        address = gone.address
+    for kind, entry in (
+        ("webhook", {"url": address}),
+        ("apprise", {"urls": [address.replace("http:", "json:")]}),
+    ):
+        inbox = Inbox()
+        one = made({"type": kind, **entry})
+        async with running(partial(one.run, inbox, lent)):
+            inbox.put([state()])
+            await until(lambda kind=kind: counted(lent, kind, "failed") >= 1)
+            inbox.put([])
+            await until(lambda kind=kind: counted(lent, kind, "superseded") == 1)
+
+
+async def test_a_body_has_its_length_and_comes_in_one_piece() -> None:
+    async with receiver() as there:
+        webhook = made({"type": "webhook", "url": there.address})
+        await webhook.deliver(ScheduledMessage("Answers", ["A"], {}))
+    ((_, headers, _),) = there.posts
+    assert int(headers["content-length"]) > 0
+    assert "transfer-encoding" not in headers
 
 
 async def test_alertmanager_is_sent_both_severities_with_an_end_that_lies_ahead_and_again() -> None:

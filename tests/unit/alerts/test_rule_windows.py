@@ -97,7 +97,7 @@ def test_a_receiver_hears_of_both_levels_and_of_the_end_of_each() -> None:
     delivery.update(firing, 0.0, 0.0)
     due = delivery.due(0.0)
     assert {one.state.labels["defect_rule"] for one in due} == {"low or higher", "high"}
-    delivery.sent(due, 0.0)
+    delivery.sent(due, 0.0, 1_700_000_100.0)
     delivery.update(firing[:1], 1.0, 1.0)
     assert [one.state.labels["defect_rule"] for one in delivery.due(1.0)] == ["high"]
 

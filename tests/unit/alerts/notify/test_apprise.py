@@ -112,6 +112,21 @@ async def test_a_service_that_hangs_is_given_up_in_time_and_holds_up_no_other() 
             assert len(hanging.posts) == 1, "no second one before the first has ended"
 
 
+async def test_a_service_that_answers_too_late_learns_of_the_end_however_the_time_ran_out() -> None:
+    for options, late in (({"timeout": "300ms"}, "?rto=600"), ({}, "?rto=0.3")):
+        lent, inbox = runtime(SystemClock()), Inbox()
+        async with receiver() as there:
+            there.silent = True
+            one = made(json_url(there, late), **options)
+            async with running(lambda one=one, inbox=inbox, lent=lent: one.run(inbox, lent)):  # type: ignore[misc]
+                inbox.put([state()])
+                await until(lambda lent=lent: counted(lent, "apprise", "failed") >= 1)  # type: ignore[misc]
+                assert len(there.posts) >= 1
+                inbox.put([])
+                await until(lambda lent=lent: counted(lent, "apprise", "failed") >= 3)  # type: ignore[misc]
+                assert counted(lent, "apprise", "superseded") == 0
+
+
 async def test_stopping_does_not_wait_for_a_service_that_hangs() -> None:
     lent, inbox = runtime(SystemClock()), Inbox()
     async with receiver() as hanging:
