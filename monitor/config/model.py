@@ -160,7 +160,7 @@ class Config(Section):
     redaction: RedactionSettings = RedactionSettings()
     """Masking of personal data before anything but the local evaluators sees it."""
 
-    storage: StorageSettings = StorageSettings()
+    storage: StorageSettings = Field(default_factory=StorageSettings)
     """The folder on disk for traces, results and the request log."""
 
     reload: ReloadSettings = ReloadSettings()

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from monitor.errors import ConfigError
 from monitor.quantities import Duration, Rate, Size
 from monitor.storage.history.settings import ResultRetention
 
@@ -36,12 +37,20 @@ class SamplingSettings(Section):
 
 
 def default_state_path() -> Path:
-    """Return the default storage folder: systemd's STATE_DIRECTORY, else the user's state folder."""
+    """Return the default storage folder: systemd's STATE_DIRECTORY, else the user's state folder.
+
+    Raises `ConfigError` for a user without a home folder.
+    """
     given = os.environ.get("STATE_DIRECTORY")
     if given:
         return Path(given.split(":")[0])
     base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "rag-monitor"
+    try:
+        return (Path(base) if base else Path.home() / ".local" / "state") / "rag-monitor"
+    except RuntimeError:
+        raise ConfigError(
+            "storage.path: is required here: this user has no home folder; or set STATE_DIRECTORY"
+        ) from None
 
 
 class LimitSettings(Section):
@@ -63,7 +72,7 @@ class StorageSettings(Section, ResultRetention):
 
     path: Path = Field(default_factory=default_state_path)
     """The folder. Created if missing; files are readable by their owner only. Default: `$STATE_DIRECTORY`, else
-    `~/.local/state/rag-monitor`."""
+    `~/.local/state/rag-monitor`; required for a user without a home folder."""
 
     max_size: Size = 2 * 1024**3
     """Maximum size of the spool. When it is full, receivers ask senders to retry later. Traces wait here, with their
