@@ -306,8 +306,15 @@ ROWS: Final[dict[str, Row]] = {
         (_JUDGE + "test_with_thirty_two_callers", "unit/judge/test_budget.py::"),
     ),
     "F13": Row(
-        "Receivers of alerts and results that are away or slow",
-        ("unit/alerts/test_notify.py::", "integration/test_alertmanager.py::", "e2e/test_sinks.py::"),
+        "Receivers of alerts and results that are away or slow, or were told something when the monitor ended",
+        (
+            "unit/alerts/test_notify.py::",
+            "unit/alerts/notify/test_delivery_state.py::",
+            "unit/alerts/notify/test_known.py::",
+            "e2e/test_notify.py::test_an_alert_that_outlives_restarts",
+            "integration/test_alertmanager.py::",
+            "e2e/test_sinks.py::",
+        ),
     ),
     "F14": Row(
         "Kafka: killed members, rebalances, a broker that is away: nothing is lost",

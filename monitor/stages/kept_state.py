@@ -1,4 +1,4 @@
-"""Small values that outlive the process: what is spent of budgets, what pacers know of the traffic."""
+"""Small values that outlive the process: budgets, what pacers know of the traffic, what receivers were told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file behind `KeptState`: what is spent of budgets and what pacers know, over restarts and kill -9."""
+"""The file behind `KeptState`: budgets, what pacers know, what receivers were told, over restarts and kill -9."""
 
 from __future__ import annotations
 
@@ -133,7 +133,9 @@ class _StateDatabase(KeptState):
         if self._failing:
             self._failing = False
             self._failing_gauge.set(0)
-            self._events.info(Event.STATE_RECOVERED, "what is spent of budgets is kept on the disk again")
+            self._events.info(
+                Event.STATE_RECOVERED, "budgets and what receivers of alerts were told are kept on the disk again"
+            )
 
     def close(self) -> None:
         """Close the file."""
@@ -143,7 +145,7 @@ class _StateDatabase(KeptState):
         if not self._failing:
             self._failing = True
             self._failing_gauge.set(1)
-            message = "what is spent of budgets cannot be kept on the disk; it is kept in memory and tried again"
+            message = "budgets and what receivers of alerts were told cannot be kept on the disk; they stay in memory"
             self._events.error(Event.STATE_FAILED, message, error=str(error))
 
     # -- in the thread

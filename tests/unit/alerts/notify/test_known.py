@@ -57,7 +57,7 @@ async def process(
 
 
 def total_sent(lent: Runtime) -> float:
-    return sum(counted(lent, kind, "sent") for kind in ("log", "webhook", "apprise"))
+    return sum(counted(lent, kind, "sent") for kind in ("log", "webhook", "alertmanager", "apprise"))
 
 
 def told(there: Receiver) -> Told:
@@ -87,6 +87,18 @@ async def test_the_log_says_nothing_twice_over_a_restart() -> None:
     kept = RememberedState()
     for states, sent in (([state()], 1), ([state()], 0), ([], 1), ([], 0)):
         await process([Log()], kept, states, sent)
+
+
+async def test_alertmanager_which_forgets_is_told_at_once_after_a_restart_and_of_the_end() -> None:
+    kept = RememberedState()
+    async with receiver() as there:
+        one = read_notifier({"type": "alertmanager", "url": there.address, "resend_interval": "1h"}, "notify[0]")
+        for states in ([state()], [state()], []):
+            await process([one], kept, states, 1)
+    ends = [alert["endsAt"] > alert["startsAt"] for _, _, body in there.posts for alert in body]
+    began = {alert["startsAt"] for _, _, body in there.posts for alert in body}
+    assert (ends, len(began)) == ([True] * 3, 1)
+    assert there.posts[2][2][0]["endsAt"] < there.posts[1][2][0]["endsAt"]
 
 
 async def test_services_of_apprise_are_told_once_over_a_restart() -> None:
