@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from monitor.errors import ConfigError
 from monitor.errors.explanation import explain, nearest, placed
-from monitor.stages import Component, Convention
+from monitor.stages import Component, Convention, remember_type
 
 C = TypeVar("C", bound=Component)
 
@@ -51,7 +51,9 @@ def component(folder: str, type_name: str, contract: type[C]) -> type[C]:
             return made
     point = _plugged(folder).get(type_name)
     if point is not None:
-        return _load(point, folder, contract)
+        loaded = _load(point, folder, contract)
+        remember_type(loaded, type_name)
+        return loaded
     return _only_class(f"monitor.{folder}.{type_name}", contract)
 
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -45,7 +45,7 @@ from monitor.pipeline.assembly import AssemblySettings
 from monitor.pipeline.configured_evaluator import DEFAULT_JUDGE, ConfiguredEvaluator
 from monitor.pipeline.traffic import TrafficSettings
 from monitor.privacy.redaction import RedactionSettings
-from monitor.stages import Sink, Source
+from monitor.stages import Sink, Source, type_name
 from monitor.storage import files
 from monitor.web.settings import UiSettings
 
@@ -75,6 +75,8 @@ CONTEXT_RATES: Mapping[str, Mapping[str, Any]] = {
     "context_not_recorded": {"warning": "10%", "regression": True},
 }
 """The evaluators that `context_rates` adds, each with its alert."""
+_OURS: Final = frozenset({"storage", "listeners"})
+"""Names of the monitor's own among those of sinks."""
 
 
 class Config(Section):
@@ -244,8 +246,10 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _sinks_can_follow(self) -> Config:
-        taken = {"storage", "listeners"}
+        taken = set(_OURS)
         for index, sink in enumerate(self.sinks):
+            if sink.name is None and (kind := type_name(sink)) in _OURS:
+                raise ConfigError(f"sinks[{index}].name: is required: the type {kind!r} is a name of the monitor's own")
             if sink.name is not None and sink.name in taken:
                 raise ConfigError(f"sinks[{index}].name: {sink.name!r} is taken")
             taken.update([sink.name] if sink.name is not None else ())

@@ -10,7 +10,7 @@ Plug-ins import these contracts from `monitor.plugins`.
 
 from __future__ import annotations
 
-from monitor.stages.component import Component, Runtime, named, type_name
+from monitor.stages.component import Component, Runtime, named, remember_type, type_name
 from monitor.stages.incoming import Accepted, Convention, Intake, Observation, Source
 from monitor.stages.judging import Evaluator, Judge, Measures, Needs, Prompt, Question, Verdict
 from monitor.stages.outgoing import Deliver, Sink
@@ -39,5 +39,6 @@ __all__ = [
     "Source",
     "Verdict",
     "named",
+    "remember_type",
     "type_name",
 ]

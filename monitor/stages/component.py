@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -40,9 +40,20 @@ class Component(BaseModel):
     """Options that a reload of the configuration cannot change."""
 
 
+_TYPES: Final[dict[type[Component], str]] = {}  # of plug-ins, which are not named after their files
+
+
+def remember_type(component: type[Component], name: str) -> None:
+    """Note the `type` of a plug-in. A class that is registered twice keeps the first."""
+    _TYPES.setdefault(component, name)
+
+
 def type_name(component: Component) -> str:
-    """Return the `type` of a component in the configuration and in metric labels: the name of its file."""
-    return type(component).__module__.rsplit(".", 1)[-1]
+    """Return the `type` of a component in the configuration and in metric labels.
+
+    It is the name of its file; of a plug-in, that of its entry point.
+    """
+    return _TYPES.get(type(component)) or type(component).__module__.rsplit(".", 1)[-1]
 
 
 C = TypeVar("C", bound=Component)

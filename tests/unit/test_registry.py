@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from monitor import registry
-from monitor.config import Config
+from monitor.config import Config, parse
 from monitor.errors import ConfigError
 from monitor.operations.check import warnings
-from monitor.stages import Evaluator
+from monitor.stages import Evaluator, named, type_name
 from tests.support import plugins
 
 HEAD = """
@@ -43,6 +43,14 @@ class Acme(Convention):
     def observe(self, span, records):
         return None
 """
+SINK = """
+from monitor.plugins import Sink
+
+
+class Lines(Sink):
+    async def deliver(self, results):
+        pass
+"""
 Install = Callable[..., None]
 
 
@@ -55,15 +63,39 @@ def forget() -> None:
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Installs a plug-in `acme` of one module for this process."""
 
-    def installed(code: str, target: str, folder: str = "evaluators") -> None:
-        plugins.install_package(tmp_path, "acme", {"acme_plugin.py": code}, {folder: {"acme": target}})
+    def installed(
+        code: str, target: str, folder: str = "evaluators", kind: str = "acme", file: str = "acme_plugin.py"
+    ) -> None:
+        plugins.install_package(tmp_path, "acme", {file: code}, {folder: {kind: target}})
         monkeypatch.syspath_prepend(tmp_path)
         forget()
 
     yield installed
-    sys.modules.pop("acme_plugin", None)
+    for name in ("acme_plugin", "acme_of.storage", "acme_of"):
+        sys.modules.pop(name, None)
     monkeypatch.undo()
     forget()
+
+
+def test_a_sink_of_a_plug_in_is_named_after_its_type_and_not_after_its_module(install: Install) -> None:
+    install(SINK, "acme_plugin:Lines", "sinks")
+    sinks = parse({"sinks": [{"type": "acme"}, {"type": "acme"}]}).sinks
+    assert [type_name(one) for one in sinks] == ["acme", "acme"]
+    assert list(named(sinks)) == ["acme", "acme_2"]
+    assert sinks[0].external_copies() == "acme"
+
+
+@pytest.mark.parametrize("kind", ["storage", "listeners"])
+def test_a_sink_whose_type_is_a_name_of_the_monitor_s_own_needs_a_name(install: Install, kind: str) -> None:
+    install(SINK, "acme_plugin:Lines", "sinks", kind)
+    with pytest.raises(ConfigError, match=rf"^sinks\[0\]\.name: is required: the type '{kind}' is a name of"):
+        parse({"sinks": [{"type": kind}]})
+    assert list(named(parse({"sinks": [{"type": kind, "name": "lines"}]}).sinks)) == ["lines"]
+
+
+def test_a_sink_may_be_written_in_a_file_with_a_name_of_the_monitor_s_own(install: Install) -> None:
+    install(SINK, "acme_of.storage:Lines", "sinks", file="acme_of/storage.py")
+    assert list(named(parse({"sinks": [{"type": "acme"}]}).sinks)) == ["acme"]
 
 
 def read(**options: Any) -> Evaluator:
