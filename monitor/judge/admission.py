@@ -7,6 +7,7 @@ one probe at a time find out when the model works again.
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -24,6 +25,9 @@ WINDOW = 30.0  # seconds of calls that are looked at
 FEWEST = 20  # calls in the window before a share means something
 SHARE = 0.5  # of them failed
 PROBE_EVERY = 15.0  # seconds between probes while open
+LONGEST_HOLD = 3600.0
+"""Seconds without a probe, at most, however long the provider asks for: it may have sent a time of day by mistake."""
+_MINUTE = 60.0
 
 
 class Pass:
@@ -68,6 +72,8 @@ class Breaker:
         self._failed = 0
         self.cause = ""
         """Why it opened: what the first of the failed calls met. Empty while it is closed, and if that is unknown."""
+        self.asked = ""
+        """What the provider asked for, and when it is tried again; empty unless it is open because of that."""
         self._next_probe: float | None = None  # None while closed
         self._probing = False
         self._moved = asyncio.Event()
@@ -106,9 +112,21 @@ class Breaker:
             self._changed(True)
         self._move()
 
+    def hold(self, seconds: float, why: str = "") -> None:
+        """Open now, as the provider asks for no calls for `seconds`, and allow no probe before; an hour at most."""
+        wait = min(seconds, LONGEST_HOLD)
+        if wait >= self.opens_in:
+            after = (self._clock.now() + wait) // _MINUTE * _MINUTE + _MINUTE
+            until = f"{dt.datetime.fromtimestamp(after, dt.UTC):%H:%M} UTC"
+            asked, tried = (f"until {until}", "that") if wait == seconds else ("for more than an hour", until)
+            self.asked = f"the provider asked for no calls {asked}; the first evaluation after {tried} tries it"
+        self.trip(wait, why)
+
     def _ended(self, well: bool | None, probe: bool, why: str) -> None:
         if probe:
             self._probing = False
+            if well is not None:
+                self.asked = ""
             if well:
                 self._close()
             self._move()
@@ -187,8 +205,9 @@ class Admission:
             until_probe = self._breaker.opens_in
             if left <= 0 or until_probe > left:
                 why = f": {self._breaker.cause}" if self._breaker.cause else ""
-                message = f"calls have been held back after failures for too long{why}"
-                raise JudgeError(UnscoredReason.BREAKER_OPEN, message)
+                asked = self._breaker.asked
+                held_back = f"are held back: {asked}" if asked else "have been held back after failures for too long"
+                raise JudgeError(UnscoredReason.BREAKER_OPEN, f"calls {held_back}{why}")
             with anyio.move_on_after(until_probe or left):
                 await self._breaker.moved()
         return held

@@ -128,6 +128,11 @@ class Caller:
         """What the first of the calls met that opened the breaker; empty while it is closed."""
         return self._breaker.cause
 
+    @property
+    def asked_to_wait(self) -> str:
+        """What the provider asked for that opened the breaker, and when it is tried again; else empty."""
+        return self._breaker.asked
+
     async def call(
         self, question: Question | Prompt, form: RequestForm, deadline: float, usage: QuestionUsage
     ) -> tuple[dict[str, Any], str]:
@@ -216,13 +221,15 @@ class Caller:
             return
         held.failed(str(fault))
         if fault.retry_after is not None and fault.retry_after > self._max_retry_after:
-            self._breaker.trip(fault.retry_after, str(fault))
+            self._breaker.hold(fault.retry_after, str(fault))
 
     def _breaker_changed(self, is_open: bool) -> None:
         self._metrics.breaker(is_open)
         if is_open:
             why = f" ({self._breaker.cause})" if self._breaker.cause else ""
             message = f"calls to the judge are held back after failures{why}; the monitor probes it until it answers"
+            if self._breaker.asked:
+                message = f"calls to the judge are held back: {self._breaker.asked}{why}"
             self._events.warning(Event.JUDGE_BREAKER_OPENED, message, model=self._model)
         else:
             self._events.info(Event.JUDGE_BREAKER_CLOSED, "the judge answers again", model=self._model)

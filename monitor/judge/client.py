@@ -194,6 +194,11 @@ class JudgeClient:
         """What the first of the calls met that opened the circuit breaker; empty while it is closed."""
         return self._caller.held_back_by
 
+    @property
+    def asked_to_wait(self) -> str:
+        """What the provider asked for that opened the circuit breaker, and when it is tried again; else empty."""
+        return self._caller.asked_to_wait
+
     def ready(self) -> None:
         """Let calls be made from now on."""
         self._loaded.set()

@@ -100,7 +100,8 @@ class JudgeSettings(Component):
     unscored."""
 
     max_retry_after: Annotated[Duration, Field(ge=0)] = 60.0
-    """Maximum `Retry-After` that a single call waits for. A longer one stops all calls until it has passed."""
+    """Maximum `Retry-After` that a single call waits for. A longer one stops all calls until it has passed, for an
+    hour at most: then one call tries whether the provider answers."""
 
     temperature: float | None = Field(default=0.0, ge=0, le=2)
     """Sampling temperature. Not sent if null, or if the model does not accept one."""

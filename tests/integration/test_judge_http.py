@@ -264,6 +264,16 @@ async def test_retry_after_is_waited_out_without_a_slot(rig, llm):
     assert llm.requests[2].at - llm.requests[0].at >= 4.0
 
 
+@pytest.mark.parametrize("absurd", ["1795500000", "Tue, 01 Dec 2099 00:00:00 GMT"])
+async def test_a_retry_after_of_years_holds_calls_back_for_an_hour(rig, llm, absurd):
+    llm.always(replace(say.status(429), headers={"retry-after": absurd}))
+    async with rig.judge() as judge:
+        assert await reason_of(judge) is UnscoredReason.RATE_LIMITED
+        assert "no calls for more than an hour" in judge.asked_to_wait
+        assert 3_000 < judge._caller._breaker.opens_in <= 3_600
+    assert len(llm.requests) == 1
+
+
 async def test_a_passing_fault_costs_a_retry_and_no_verdict(rig, llm):
     """J16: the first fault of a question is not its end."""
     llm.then(say.status(500), say.reset())

@@ -75,8 +75,9 @@ class StatusFacts:
 
     `scored`, `skipped` and `unscored` count the last `WINDOW` seconds; `finished` and `waiting` everything since
     `started_at`; `last` is the end of the latest evaluation. `off` says why it cannot run at all, `broken` why its
-    judge can never answer. `held_back`: its judge's circuit breaker is open, since `held_back_by` was met. `latest` is
-    what the newest call met that failed within the window.
+    judge can never answer. `held_back`: its judge's circuit breaker is open, since `held_back_by` was met;
+    `asked_to_wait` says until when, where the provider asked for that. `latest` is what the newest call met that failed
+    within the window.
     """
 
     name: str
@@ -92,6 +93,7 @@ class StatusFacts:
     broken: str = ""
     held_back: bool = False
     held_back_by: str = ""
+    asked_to_wait: str = ""
     latest: str = ""
     paused: Paused | None = None
 
@@ -125,9 +127,16 @@ def _error(facts: StatusFacts) -> EvaluatorStatus | None:
     if facts.broken:
         why = f"Its judge cannot work: {facts.broken}."
         return EvaluatorStatus(State.ERROR, why, "Fix this and restart the monitor.")
+    if facts.held_back and facts.asked_to_wait:
+        met = f" What was met: {facts.held_back_by}." if facts.held_back_by else ""
+        why = f"Its judge is not called: {facts.asked_to_wait}.{met}"
+        remedy = (
+            "Check the provider's status and limits. Calls resume by themselves; a restart of the monitor tries one."
+        )
+        return EvaluatorStatus(State.ERROR, why, remedy)
     if facts.held_back:
         first = f": first, {facts.held_back_by}" if facts.held_back_by else ""
-        why = f"At least half of the calls to its judge failed{first}. It is probed every 15 seconds until it answers."
+        why = f"Calls to its judge are held back after failures{first}. It is probed every 15 seconds until it answers."
         remedy = _remedy(facts) or _sentence(_REMEDIES[UnscoredReason.BREAKER_OPEN])
         return EvaluatorStatus(State.ERROR, why, remedy)
     failed = sum(facts.faults.values())
@@ -255,6 +264,11 @@ class JudgeHealth(Protocol):
         """What the first of the calls met that opened it; empty while it is closed."""
         ...
 
+    @property
+    def asked_to_wait(self) -> str:
+        """What the provider asked for that opened it, and when it is tried again; else empty."""
+        ...
+
 
 class TrackedEvaluator(NamedTuple):
     """An evaluator: the name of its judge, None where it asks none, and why it cannot run, empty where it can."""
@@ -368,6 +382,7 @@ class StatusTracker:
             broken=judge.fault if judge is not None else "",
             held_back=judge.held_back if judge is not None else False,
             held_back_by=judge.held_back_by if judge is not None else "",
+            asked_to_wait=judge.asked_to_wait if judge is not None else "",
             latest=results.met(now),
             paused=judge.pause.now if judge is not None else None,
         )

@@ -3,7 +3,7 @@ from __future__ import annotations
 import itertools
 
 from monitor.clock import ManualClock
-from monitor.judge.admission import FEWEST, PROBE_EVERY, WINDOW, Breaker
+from monitor.judge.admission import FEWEST, LONGEST_HOLD, PROBE_EVERY, WINDOW, Breaker
 
 
 def call(breaker: Breaker, *, well: bool) -> None:
@@ -141,6 +141,42 @@ def test_told_to_open_for_longer_it_sends_no_probe_before():
     assert breaker.opens_in == 1
     clock.advance(1)
     assert breaker.enter() is not None
+
+
+def test_asked_to_hold_it_says_until_when_and_sends_no_probe_before():
+    """J4: a `Retry-After` of an hour or less is kept to the second."""
+    clock = ManualClock(1_700_000_000.0)  # 22:13:20 UTC
+    breaker = Breaker(clock)
+    breaker.hold(3600, "HTTP 429")
+    breaker.hold(60, "HTTP 503")  # a shorter time does not shorten it
+    assert breaker.asked == (
+        "the provider asked for no calls until 23:14 UTC; the first evaluation after that tries it"
+    )
+    assert breaker.cause == "HTTP 429"
+    assert breaker.opens_in == 3600
+    clock.advance(3600)
+    assert breaker.enter() is not None
+
+
+def test_asked_to_hold_for_more_than_an_hour_it_sends_a_probe_after_an_hour():
+    clock = ManualClock(1_700_000_000.0)
+    breaker = Breaker(clock)
+    breaker.hold(86_400)
+    assert breaker.asked == (
+        "the provider asked for no calls for more than an hour; the first evaluation after 23:14 UTC tries it"
+    )
+    assert breaker.opens_in == LONGEST_HOLD
+
+
+def test_a_probe_that_fails_without_asking_for_time_ends_what_was_asked_for():
+    clock = ManualClock()
+    breaker = Breaker(clock)
+    breaker.hold(120)
+    clock.advance(120)
+    call(breaker, well=False)
+    assert breaker.is_open
+    assert breaker.asked == ""
+    assert breaker.opens_in == PROBE_EVERY
 
 
 def test_calls_that_were_on_their_way_when_it_opened_do_not_close_it():

@@ -83,6 +83,23 @@ async def test_a_retry_after_that_is_too_long_stops_all_calls_until_it_is_over()
     assert min(late) >= 120
 
 
+@pytest.mark.parametrize("absurd", [1_795_500_000.0, 1e300])
+async def test_j4_a_retry_after_of_years_is_tried_after_an_hour_and_said_as_it_is(absurd):
+    provider = FakeProvider(lambda call: down(UnscoredReason.RATE_LIMITED, absurd) if call < 3 else GOOD)
+    rig = Rig(provider, max_age=5)
+    assert await rig.reason() is UnscoredReason.RATE_LIMITED
+    assert rig.judge.held_back
+    assert "no calls for more than an hour; the first evaluation after" in rig.judge.asked_to_wait
+    for _ in range(2):
+        await asyncio.sleep(3_590)
+        assert await rig.reason() is UnscoredReason.BREAKER_OPEN
+        await asyncio.sleep(20)
+        await rig.reason()
+    assert len(provider.calls) == 3
+    assert not rig.judge.held_back
+    assert rig.judge.asked_to_wait == ""
+
+
 async def test_a_retry_after_beyond_the_age_of_a_question_is_not_waited_for():
     """J4, J11."""
     provider = FakeProvider(lambda _: down(UnscoredReason.RATE_LIMITED, 3600))
@@ -119,7 +136,7 @@ async def test_an_evaluation_that_was_tried_names_what_it_met_and_one_that_was_n
     with pytest.raises(JudgeError) as tried:
         await rig.ask()
     assert tried.value.reason is UnscoredReason.RATE_LIMITED
-    assert "down; then: calls have been held back" in str(tried.value)
+    assert "down; then: calls are held back: the provider asked for no calls until" in str(tried.value)
     assert await rig.reason("never tried") is UnscoredReason.BREAKER_OPEN
 
 

@@ -217,7 +217,7 @@ _UNSCORED: Final[Mapping[UnscoredReason, _Made]] = {
     ),
     UnscoredReason.BUDGET: _budget,
     UnscoredReason.BREAKER_OPEN: (
-        "no call was made: they were held back after failures of others, for longer than an evaluation may wait",
+        "no call was made: calls were held back for longer than an evaluation may wait",
         "{judge}.max_age: longer than such an outage",
     ),
     UnscoredReason.TOO_LARGE: _too_large,

@@ -42,6 +42,12 @@ def facts(**known: Any) -> StatusFacts:
         ),
         ({"broken": "litellm cannot be loaded"}, State.ERROR, "litellm cannot be loaded", "restart"),
         ({"held_back": True}, State.ERROR, "probed every 15 seconds", "provider's status"),
+        (
+            {"held_back": True, "held_back_by": "HTTP 429", "asked_to_wait": "it asked for no calls until 14:05 UTC"},
+            State.ERROR,
+            "Its judge is not called: it asked for no calls until 14:05 UTC. What was met: HTTP 429.",
+            "provider's status and limits",
+        ),
         ({"scored": 5, "unscored": {TIMEOUT: 5}}, State.ERROR, "5 of 10", "judge.timeout"),
         (
             {"unscored": {UnscoredReason.PROVIDER_ERROR: 9}, "latest": f"{REDIRECTED} (HTTP 307)"},

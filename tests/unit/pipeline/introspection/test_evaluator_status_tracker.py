@@ -25,6 +25,7 @@ class FakeJudge:
     fault: str = ""
     held_back: bool = False
     held_back_by: str = ""
+    asked_to_wait: str = ""
 
 
 @dataclass
