@@ -31,6 +31,7 @@ from monitor.model.case import (
 )
 from monitor.model.external import ExternalScore
 from monitor.model.trace import Closed, Trace
+from monitor.quantities import number_of
 from monitor.stages import Convention
 
 _NANOSECONDS: Final = 1_000_000_000
@@ -83,12 +84,12 @@ def compose(trace: Trace, conventions: Sequence[Convention], settings: Extractio
     forest = grow(trace.spans, trace.records, conventions, settings)
     if all(node.seen is None for node in forest.nodes):
         nothing = Case(request_id=trace.trace_id, app=trace.app, source=trace.source, probability=trace.probability)
-        status, why = _unrecognised(forest)
+        status, why = _refused(trace) or _unrecognised(forest)
         feedback = telemetry.of_trace(trace, answers=status is not ReadingStatus.NO_REQUEST)
         return ComposedTrace((Composed(Reading(status, nothing, why, _joined(forest), feedback), forest),))
     limit = values.length_limit(trace)
     found = request.calls(forest)
-    lost, aside = _missing_spans(trace, forest), frozenset[str]()
+    lost, aside = _refused(trace) or _missing_spans(trace, forest), frozenset[str]()
     if lost is None:
         divided = partition.divide(forest, found, settings.templates)
         several = [one for part in divided.parts if (one := _of_part(trace, part, limit, settings)) is not None]
@@ -215,6 +216,20 @@ def _unrecognised(forest: Forest) -> _Status:
     if not forest.roots and forest.strays:
         return ReadingStatus.INCOMPLETE, "log records of a model came, their spans did not"
     return ReadingStatus.NO_REQUEST, ""
+
+
+def _refused(trace: Trace) -> _Status | None:
+    """Return `incomplete` where the monitor has refused a part of the trace; None otherwise.
+
+    Nobody knows what stood there: without a span of a retrieval, an answer from its documents looks made up.
+    """
+    if not trace.refused:
+        return None
+    parts = (
+        f"{number_of(one.number, 'span' if one.signal == 'traces' else 'log record')} {one.why}"
+        for one in trace.refused
+    )
+    return ReadingStatus.INCOMPLETE, f"the monitor refused {', '.join(parts)}"
 
 
 def _missing_spans(trace: Trace, forest: Forest) -> _Status | None:

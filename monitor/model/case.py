@@ -42,7 +42,7 @@ class ReadingStatus(StrEnum):
     CONTENT_MISSING = "content_missing"  # a question was answered, but its texts were not sent
     FAILED_REQUEST = "failed_request"  # the service itself failed to answer
     NO_REQUEST = "no_request"  # no question was answered here: indexing, health checks, agent creation
-    INCOMPLETE = "incomplete"  # a part of the trace never arrived
+    INCOMPLETE = "incomplete"  # a part of the trace never arrived, or was refused
 
 
 class ContextStatus(StrEnum):

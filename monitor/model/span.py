@@ -26,18 +26,41 @@ class EncodedGroup(NamedTuple):
     items: list[bytes]
 
 
+class RefusedGroup(NamedTuple):
+    """Spans (or log records) of one resource and one scope that are not taken.
+
+    `why` follows their number: `1 span` `larger than max_span_bytes`. A resource or scope that is too large itself is
+    empty here.
+    """
+
+    resource: bytes
+    scope: bytes
+    items: Sequence[bytes]
+    why: str
+
+
+class RefusedParts(NamedTuple):
+    """How many spans (or log records) of one trace were refused for the same reason."""
+
+    signal: Signal
+    why: str
+    number: int
+
+
 @dataclass(frozen=True, slots=True)
 class SpanBatch:
     """One delivery of spans or log records as protobuf, cut apart and not decoded further.
 
     `source` is the type of the source. With an `ack` the sender holds the durable copy: the batch is not written to
-    disk, and the ack is settled when every result has been delivered.
+    disk, and the ack is settled when every result has been delivered. `refused` came with it and is not taken: the
+    traces that it belongs to are incomplete without it.
     """
 
     source: str
     signal: Signal
     groups: Sequence[EncodedGroup]
     ack: Ack | None = None
+    refused: Sequence[RefusedGroup] = ()
 
 
 class Part(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from monitor.model.span import LogRecord, Span
+from monitor.model.span import LogRecord, RefusedParts, Span
 
 
 class Closed(StrEnum):
@@ -26,7 +26,8 @@ class Trace:
 
     `spans` are ordered by (start, span id), `records` by (time, content), regardless of their order of arrival.
     `probability` (0 < p <= 1) is that of having kept it: upstream samplers times our head sampling. `app` is the first
-    service seen in it, `received_at` the arrival of its first part in seconds since the epoch.
+    service seen in it, `received_at` the arrival of its first part in seconds since the epoch. `refused` are the
+    parts of it that were not taken.
     """
 
     trace_id: str
@@ -37,3 +38,4 @@ class Trace:
     source: str = ""
     probability: float = 1.0
     received_at: float = 0.0
+    refused: tuple[RefusedParts, ...] = ()

@@ -124,6 +124,7 @@ class WholeTrace(Complete):
                 source=trace.source,
                 probability=trace.probability,
                 received_at=trace.received_at,
+                refused=trace.refused,
             )
         )
 

@@ -14,7 +14,7 @@ from monitor.errors import InvalidData, Overloaded, TooLarge
 from monitor.extraction import rows
 from monitor.model.ack import Ack
 from monitor.model.row import SOURCE, Row, RowBatch
-from monitor.model.span import EncodedGroup, SpanBatch
+from monitor.model.span import EncodedGroup, RefusedGroup, SpanBatch
 from monitor.sources._kafka_topics import Topic
 from monitor.stages import Intake, Runtime
 from monitor.telemetry.events import Event
@@ -44,10 +44,10 @@ class Bounds(NamedTuple):
 
 
 class _CutMessage(NamedTuple):
-    """What a message was cut into, and how many spans or log records were too large for it."""
+    """What a message was cut into, and its spans or log records that are too large."""
 
     groups: Sequence[EncodedGroup]
-    oversized: int
+    oversized: Sequence[RefusedGroup]
 
 
 class _DroppedMessage(NamedTuple):
@@ -204,7 +204,7 @@ class Messages:
                     return
                 continue
             except _AllRejected as error:
-                await self._put_aside(record, "rejected", str(error), ack)
+                await self._put_aside(record, error.reason, str(error), ack)
             except InvalidData as error:
                 ack.settle()  # the intake's share, which it did not take
                 await self._put_aside(
@@ -248,16 +248,18 @@ class Messages:
                 parts = self._cut_protobuf(body)
             else:
                 parts = self._cut(record.topic, body)
-        groups, oversized = parts
-        if oversized and not any(group.items for group in groups):
+        groups, refused = parts
+        # Also where all are too large: others of their traces may have come, or may come still.
+        accepted = await self._intake.accept(SpanBatch(_NAME, signal, groups, ack, refused))
+        if refused:
+            oversized = sum(len(group.items) for group in refused)
             self._too_large[signal].inc(oversized)
-            raise TooLarge(
-                f"all {oversized} are larger than {bounds.item_bytes} bytes, have too many attributes, or a resource or"
-                f" scope of more than {bounds.resource_bytes} bytes or with too many attributes"
-            )
-        accepted = await self._intake.accept(SpanBatch(_NAME, signal, groups, ack))
-        if oversized:
-            self._too_large[signal].inc(oversized)
+            if not any(group.items for group in groups):
+                raise _AllRejected(
+                    f"all {oversized} are larger than {bounds.item_bytes} bytes, have too many attributes, or a"
+                    f" resource or scope of more than {bounds.resource_bytes} bytes or with too many attributes",
+                    "too_large",
+                )
         if accepted.rejected and accepted.rejected >= sum(len(group.items) for group in groups):
             raise _AllRejected(accepted.message)
 
@@ -370,4 +372,8 @@ def _settle(acks: Sequence[Ack]) -> None:
 
 
 class _AllRejected(Exception):  # noqa: N818 - never leaves this module
-    """Raised where the intake has taken and counted a message but kept none of it."""
+    """Raised where the intake has taken and counted a message but kept none of it; `reason` is that of its letter."""
+
+    def __init__(self, message: str, reason: str = "rejected") -> None:
+        super().__init__(message)
+        self.reason = reason

@@ -77,7 +77,7 @@ class KafkaSource(KafkaConnection, Source):
 
     max_span_bytes: Size = Field(default=4 * 1024**2, gt=0)
     """Maximum encoded size of a span, log record or row. Larger ones are rejected and counted; the rest of the message
-    is kept."""
+    is kept. The trace of such a span is incomplete."""
 
     max_resource_bytes: Size = Field(default=1024**2, gt=0)
     """Maximum encoded size of a resource or a scope. The spans or log records of larger ones are rejected and counted;

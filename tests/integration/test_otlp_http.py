@@ -514,6 +514,8 @@ def test_oversized_spans_are_rejected_and_counted_and_the_rest_is_kept(intake: S
         alone = post(receiver, span_request(1, name="x" * 3000).SerializeToString())
         assert (alone.status_code, "all" in status_of(alone).message) == (400, True)
     assert len(intake.items) == 2
+    refused = [group for batch in intake.batches for group in batch.refused]
+    assert [(len(group.items), group.why) for group in refused] == [(1, "larger than max_span_bytes")] * 2
     assert total(receiver.runtime.metrics, "ragmonitor_spans_total", outcome="too_large") == 2
 
 

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from monitor import registry
 from monitor.clock import ManualClock
 from monitor.extraction import compose
-from monitor.model.case import TraceReading
+from monitor.model.case import ReadingStatus, TraceReading
 from monitor.model.span import EncodedGroup, Part, SpanBatch
 from monitor.model.trace import Closed
 from monitor.pipeline.assembly import AssemblySettings, ClosedTrace
 from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.ingest.head import HeadSampling
-from monitor.transport.otlp import wire
+from monitor.transport.otlp import limits, wire
 from monitor.transport.otlp.decode import decode
 from tests.support.examples import examples
 from tests.support.hostile_traces import TRACES, read_parts
@@ -40,7 +40,8 @@ pytestmark = pytest.mark.timeout(1200)
 class Monitor:
     """The way from the bytes of requests to readings: cutting, head sampling at rate 1, assembly, decoding, reading."""
 
-    def __init__(self) -> None:
+    def __init__(self, largest: int = 2**22) -> None:
+        self.largest = largest
         self.clock = ManualClock()
         self.assembly = Assembly(SETTINGS)
         self.head = HeadSampling(self.assembly.is_open, self.assembly.shared, [b"gen_ai"])
@@ -53,18 +54,13 @@ class Monitor:
             by_origin = itertools.groupby(mine, key=lambda part: (part.resource, part.scope))
             groups = [EncodedGroup(*origin, [part.encoded for part in several]) for origin, several in by_origin]
             body = wire.join(groups)
-            found = self.head.sort(SpanBatch("s", signal, wire.split(body)), 1.0)  # type: ignore[arg-type]
+            groups, refused = limits.without_oversized(wire.split(body), self.largest, 2**20)
+            found = self.head.sort(SpanBatch("s", signal, groups, refused=refused), 1.0)  # type: ignore[arg-type]
+            common: Any = {"app": "a", "source": "s", "ack": None, "now": self.clock.monotonic(), "received_at": 0.0}
+            for trace_id, missing in found.refused.items():
+                self.assembly.refuse(trace_id, missing.parts, probability=missing.probability, **common)
             for trace_id, kept in found.kept.items():
-                self.assembly.add(
-                    trace_id,
-                    kept.parts,
-                    app="a",
-                    source="s",
-                    probability=kept.probability,
-                    ack=None,
-                    now=self.clock.monotonic(),
-                    received_at=0.0,
-                )
+                self.assembly.add(trace_id, kept.parts, probability=kept.probability, **common)
 
     def wait(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -86,6 +82,7 @@ def _reading(one: ClosedTrace) -> TraceReading:
         source=one.source,
         probability=one.probability,
         received_at=one.received_at,
+        refused=one.refused,
     )
     return compose.read(trace, registry.conventions())
 
@@ -191,6 +188,26 @@ def test_a_span_that_is_sent_before_it_has_ended_and_again_after_is_read_as_it_e
     for part in order:
         monitor.deliver([part])
     assert monitor.readings()[trace_id] == read_parts(trace_id, kept(parts))
+
+
+@examples(60)
+@given(st.sampled_from(WHOLE), st.data())
+def test_a_trace_of_which_a_part_is_refused_is_incomplete_wherever_that_part_comes(
+    trace: tuple[str, bytes, list[Part]], data: st.DataObject
+) -> None:
+    _, trace_id, parts = trace
+    refused = data.draw(st.sampled_from(kept(parts)))
+    if refused.signal == "traces" and data.draw(st.booleans()):
+        changed = refused._replace(encoded=refused.encoded + b"\x2a\x02\xff\xff")  # a name that is no UTF-8
+    else:
+        changed = refused._replace(encoded=refused.encoded + b"\xfa\x7f\x82\x80\x80\x02" + bytes(2**22 + 2))
+    monitor = Monitor()
+    for request in data.draw(requests([changed if part is refused else part for part in kept(parts)])):
+        monitor.deliver(request)
+        monitor.wait(data.draw(st.floats(0, QUIET * 0.99)))
+    (reading,) = monitor.readings()[trace_id].readings
+    assert reading.status is ReadingStatus.INCOMPLETE
+    assert reading.error.startswith("the monitor refused ")
 
 
 def unended(part: Part) -> Part:

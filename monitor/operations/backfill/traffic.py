@@ -22,7 +22,7 @@ from monitor.operations.offline.live_rules import LiveRules
 from monitor.operations.progress import Report
 from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.complete import Complete, WholeRow, WholeTrace
-from monitor.pipeline.ingest.head import HeadSampling
+from monitor.pipeline.ingest.head import HeadSampling, from_meta
 from monitor.pipeline.ledger import RequestOutcome
 from monitor.sources.kafka import KafkaSource
 from monitor.statistics import consistent_sampling
@@ -60,27 +60,23 @@ class Replay:
         self.unreadable = 0
         """How many deliveries, files, rows and requests could not be read."""
 
-    def spans(self, batch: SpanBatch, at: float, rate: float | None = None) -> Iterator[Case]:
+    def spans(self, batch: SpanBatch, at: float, meta: bytes | None = None) -> Iterator[Case]:
         """Take a delivery of spans or log records that came at `at`; yield the cases that are complete by then.
 
-        `rate` is that of head sampling, by default the configured one.
+        `meta` stands beside it in the spool, and says how it was sampled; without it that is as configured. Raises
+        `InvalidData` where it does not.
         """
+        rate, refused = (self._rate, {}) if meta is None else from_meta(meta)
         self._now = max(self._now, at)
         for closed in self._assembly.due(self._now):
             yield from self._cases(WholeTrace.of(closed))
-        found = self._head.sort(batch, self._rate if rate is None else rate)
+        found = self._head.sort(batch, rate)
+        common: Any = {"source": batch.source, "ack": None, "now": self._now, "received_at": at}
+        for trace_id, missing in {**found.refused, **refused}.items():
+            self._assembly.refuse(trace_id, missing.parts, app=missing.app, probability=missing.probability, **common)
         for trace_id, kept in found.kept.items():
             if kept.parts:
-                self._assembly.add(
-                    trace_id,
-                    kept.parts,
-                    app=kept.app,
-                    source=batch.source,
-                    probability=kept.probability,
-                    ack=None,
-                    now=self._now,
-                    received_at=at,
-                )
+                self._assembly.add(trace_id, kept.parts, app=kept.app, probability=kept.probability, **common)
 
     def rows(self, found: Sequence[Row], source: str, at: float, rate: float | None = None) -> Iterator[Case]:
         """Take a delivery of rows that came at `at`; yield their cases."""
@@ -140,17 +136,17 @@ def _of_record(replay: Replay, record: SpoolRecord) -> Iterator[Case]:
     """Raises `InvalidData` where the record is not what was written."""
     if record.signal == "feedback":
         return
-    try:
-        meta = json.loads(record.meta)
-        rate = float(meta["rate"])
-    except (ValueError, KeyError, TypeError):
-        raise InvalidData("the record does not say how it was sampled") from None
     if record.signal == "cases":
+        try:
+            meta = json.loads(record.meta)
+            rate = float(meta["rate"])
+        except (ValueError, KeyError, TypeError):
+            raise InvalidData("the record does not say how it was sampled") from None
         taken = rows.take(record.payload, app=str(meta.get("app", "")))
         yield from replay.rows(taken.rows, record.source, record.received_at, rate)
     else:
         batch = SpanBatch(record.source, record.signal, wire.split(record.payload))
-        yield from replay.spans(batch, record.received_at, rate)
+        yield from replay.spans(batch, record.received_at, record.meta)
 
 
 def from_kafka(
@@ -185,10 +181,10 @@ def _of_message(source: KafkaSource, record: Any, replay: Replay) -> Iterator[Ca
     body = record.value
     if topic.encoding == "otlp_json":
         body = json_mapping.to_protobuf(signal, body, source.max_spans)
-    groups, _ = limits.without_oversized(
+    groups, refused = limits.without_oversized(
         limits.cut(body, source.max_spans), source.max_span_bytes, source.max_resource_bytes
     )
-    yield from replay.spans(SpanBatch("kafka", signal, groups), at)
+    yield from replay.spans(SpanBatch("kafka", signal, groups, refused=refused), at)
 
 
 def _records(source: KafkaSource, begin: float, end: float, report: Report) -> Iterator[Any]:

@@ -6,6 +6,7 @@ A capture is one export request: `.pb`, `.logs.pb` or `.json`. Rows stand in `.j
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from monitor.extraction.provenance import Provenance, explain
 from monitor.extraction.settings import ExtractionSettings
 from monitor.model.case import Reading, TraceReading, app_name
 from monitor.model.row import Row
-from monitor.model.span import Part, Signal
+from monitor.model.span import Part, RefusedParts, Signal
 from monitor.model.trace import Closed, Trace
 from monitor.operations.offline.row_files import LINES, TABLES, Advance, BadRow, FileNotes, FileRow, read_rows
 from monitor.operations.progress import Report, ignore
@@ -81,12 +82,13 @@ class CaseFiles:
     def found(self) -> Iterator[FileEntry]:
         """Yield the rows in their order, then the traces in the order in which they first arrive."""
         traces: dict[bytes, list[Part]] = {}
+        refused = Counter[bytes]()
         for path, named in _files(self._paths):
             try:
                 if _holds_rows(path, named=named):
                     yield from self._rows(path)
                     continue
-                for trace_id, part in _parts(path):
+                for trace_id, part in _parts(path, refused):
                     traces.setdefault(trace_id, []).append(part)
                 self._advance(path.stat().st_size)
             except _NotOTLP as reason:
@@ -97,7 +99,7 @@ class CaseFiles:
                 self._report(f"{path}: cannot be read: {error}")
         for trace_id, parts in traces.items():
             span = next((part.encoded for part in parts if part.signal == "traces"), b"")
-            trace = _decoded(trace_id, parts)
+            trace = _decoded(trace_id, parts, refused[trace_id])
             yield FileEntry(trace.trace_id, trace, trace_state=wire.trace_state_of(span) if span else "")
 
     def readings(self) -> Iterator[Reading]:
@@ -157,12 +159,15 @@ def _holds_rows(path: Path, *, named: bool) -> bool:
         return False
 
 
-def _parts(path: Path) -> list[tuple[bytes, Part]]:
-    """Split one capture into the parts of its traces. Raises `_NotOTLP`, `InvalidData` or `OSError`."""
+def _parts(path: Path, refused: Counter[bytes]) -> list[tuple[bytes, Part]]:
+    """Split one capture into the parts of its traces; count in `refused` the spans of each that cannot be read.
+
+    Raises `_NotOTLP`, `InvalidData` or `OSError`.
+    """
     path.stat()  # a file that is not there has nothing wrong with its name
     if path.suffix == ".pb":
         signal: Signal = "logs" if path.name.endswith(".logs.pb") else "traces"
-        return wire.offline_parts(signal, wire.split(path.read_bytes()))
+        return wire.offline_parts(signal, wire.split(path.read_bytes()), refused)
     if path.suffix != ".json":
         raise _NotOTLP("captures end in .pb, .logs.pb or .json, rows in .jsonl, .json, .csv or .tsv")
     body = path.read_bytes()
@@ -171,14 +176,14 @@ def _parts(path: Path) -> list[tuple[bytes, Part]]:
         raise _NotOTLP("it has neither resourceSpans nor resourceLogs, and it does not begin with a row")
     from monitor.transport.otlp import json_mapping  # noqa: PLC0415 - only captures in JSON need it
 
-    return wire.offline_parts(signals[0], wire.split(json_mapping.to_protobuf(signals[0], body)))
+    return wire.offline_parts(signals[0], wire.split(json_mapping.to_protobuf(signals[0], body)), refused)
 
 
 def _signals(body: bytes) -> list[Signal]:
     return [signal for mark, signal in _JSON_SIGNALS if mark in body]
 
 
-def _decoded(trace_id: bytes, parts: list[Part]) -> Trace:
+def _decoded(trace_id: bytes, parts: list[Part], unreadable: int) -> Trace:
     return decode.decode(
         trace_id,
         parts,
@@ -187,4 +192,5 @@ def _decoded(trace_id: bytes, parts: list[Part]) -> Trace:
         source="file",
         probability=1.0,
         received_at=0.0,
+        refused=(RefusedParts("traces", wire.UNREADABLE, unreadable),) if unreadable else (),
     )

@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field, model_validator
 
 from monitor.model.ack import Ack
-from monitor.model.span import Part
+from monitor.model.span import Part, RefusedParts
 from monitor.model.trace import Closed
 from monitor.quantities import Duration, Size
 from monitor.stages import Component
@@ -101,7 +101,8 @@ class ClosedTrace:
     """A complete trace. Its holder settles each of its `acks` once.
 
     `parts` are in order of arrival, spans before log records; empty if the first part was already too large.
-    `probability` is the lowest of the parts, `received_at` the time of the first in seconds since the epoch.
+    `probability` is the lowest of the parts, `received_at` the time of the first in seconds since the epoch. `refused`
+    is what is missing among the parts.
     """
 
     trace_id: bytes
@@ -112,3 +113,4 @@ class ClosedTrace:
     probability: float
     acks: tuple[Ack, ...]
     received_at: float
+    refused: tuple[RefusedParts, ...] = ()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from monitor.model.ack import Ack
-from monitor.model.span import Part
+from monitor.model.span import Part, RefusedParts, Signal
 from monitor.model.trace import Closed
 from monitor.pipeline.assembly import Added, AssemblySettings, ClosedTrace, OpenTraceStatus, PartCounts
 from monitor.pipeline.assembly.closed import ClosedTraces
@@ -18,6 +19,9 @@ _TRACE = 1500
 
 _PART = 400
 """Estimated memory of a part besides its encoded bytes: objects, table entries."""
+
+_REFUSED = 400
+"""Estimated memory of the reasons for which parts of a trace were refused, in bytes. They are few."""
 
 _SHARED = 300
 """Estimated memory of a resource or scope besides its encoded bytes."""
@@ -62,6 +66,7 @@ class _OpenTrace:
     shared_size: int = 0
     size_class: int = 0
     scheduled: float = float("inf")
+    refused: dict[tuple[Signal, str], int] | None = None
 
     def close(self, reason: Closed, memory: Ack) -> ClosedTrace:
         """Return the closed trace; `memory` is settled with the acks that cover it."""
@@ -74,6 +79,7 @@ class _OpenTrace:
             self.probability,
             (*self.acks, memory),
             self.received_at,
+            tuple(RefusedParts(*key, number) for key, number in self.refused.items()) if self.refused else (),
         )
 
 
@@ -185,6 +191,40 @@ class Assembly:
         if self.full:
             self._evict(now)
         return _added(counts, opened=opened)
+
+    def refuse(
+        self,
+        trace_id: bytes,
+        parts: Mapping[tuple[Signal, str], int],
+        *,
+        app: str,
+        source: str,
+        probability: float,
+        ack: Ack | None,
+        now: float,
+        received_at: float,
+    ) -> bool:
+        """Note how many parts of one trace were refused, by signal and reason. Returns whether that opened the trace.
+
+        Like a part of it, this opens a trace that is not known, takes one share of `ack`, and comes too late for a
+        closed trace.
+        """
+        fields: Any = {"app": app, "source": source, "probability": probability, "ack": None}
+        opened = self.add(trace_id, (), **fields, now=now, received_at=received_at).opened
+        trace = self._open.get(trace_id)
+        if trace is None:
+            return opened
+        if trace.refused is None:
+            trace.refused = {}
+            trace.size += _REFUSED
+            self._bytes += _REFUSED
+        for key, number in parts.items():
+            trace.refused[key] = trace.refused.get(key, 0) + number
+        if ack is not None and ack not in trace.acks:
+            trace.acks[ack.share()] = None
+        if self.full:
+            self._evict(now)
+        return opened
 
     def due(self, now: float) -> list[ClosedTrace]:
         """Return the traces closed by now and not yet returned, in order of closing."""

@@ -74,7 +74,7 @@ class Ingest:
         if batch.ack is not None and self._when_sent is not None:
             ack = Ack(partial(self._when_sent, batch.ack.settle), part_of=batch.ack)
             if isinstance(batch, SpanBatch):  # most are of spans, and `replace` is slow
-                batch = SpanBatch(batch.source, batch.signal, batch.groups, ack)
+                batch = SpanBatch(batch.source, batch.signal, batch.groups, ack, batch.refused)
             else:
                 batch = replace(batch, ack=ack)
         return await (self._rows.accept(batch) if isinstance(batch, RowBatch) else self._spans.accept(batch))

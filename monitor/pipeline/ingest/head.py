@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, NamedTuple, NoReturn
 
@@ -30,11 +31,19 @@ class Kept(NamedTuple):
     probability: float
 
 
+class RefusedOf(NamedTuple):
+    """What was refused of one trace in one batch: numbers of parts, by signal and reason."""
+
+    app: str
+    probability: float
+    parts: dict[tuple[Signal, str], int]
+
+
 class Sorted(NamedTuple):
     """A batch after head sampling: what is kept; by trace id and app, what is sampled out and what is our own.
 
     `external_scores` came in log records of their own. They count even if their trace is
-    dropped; `groups` contains them as well.
+    dropped; `groups` contains them as well. `refused` is what is missing of traces that are kept, by trace id.
     """
 
     groups: list[EncodedGroup]
@@ -45,6 +54,31 @@ class Sorted(NamedTuple):
     counts: dict[str, int]
     fault: str
     external_scores: list[ExternalScore]
+    refused: dict[bytes, RefusedOf]
+
+
+def to_meta(rate: float, refused: Mapping[bytes, RefusedOf]) -> bytes:
+    """Encode what a delivery in the spool needs beside its payload."""
+    parts = [
+        [trace_id.hex(), one.app, one.probability, [[*key, number] for key, number in one.parts.items()]]
+        for trace_id, one in refused.items()
+    ]
+    return json.dumps({"rate": rate, **({"refused": parts} if parts else {})}).encode()
+
+
+def from_meta(meta: bytes) -> tuple[float, dict[bytes, RefusedOf]]:
+    """Decode what `to_meta` has encoded. Raises `InvalidData`."""
+    try:
+        found = json.loads(meta)
+        refused = {
+            bytes.fromhex(trace_id): RefusedOf(
+                app, probability, {(signal, why): number for signal, why, number in parts}
+            )
+            for trace_id, app, probability, parts in found.get("refused", ())
+        }
+        return float(found["rate"]), refused
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InvalidData("the record has no sampling probability") from None
 
 
 class _Sender(NamedTuple):
@@ -84,7 +118,7 @@ class HeadSampling:
 
     def sort(self, batch: SpanBatch, rate: float) -> Sorted:
         """Decide about each trace of `batch` at `rate` (0 to 1), and check in full what is kept."""
-        found = Sorted([], {}, {}, {}, {}, {}, "", [])
+        found = Sorted([], {}, {}, {}, {}, {}, "", [], {})
         sort = self._sort_spans if batch.signal == "traces" else self._sort_records
         fault = ""
         for group in batch.groups:
@@ -93,6 +127,8 @@ class HeadSampling:
                 self._sort_self(batch.signal, group, service.app, found)
             else:
                 fault = sort(group, service, rate, found) or fault
+        if batch.refused:
+            self._sort_refused(batch, rate, found)
         if batch.signal == "logs":
             self._origins = decode.Origins()  # it may hold much
         return found._replace(fault=fault) if fault else found
@@ -138,6 +174,7 @@ class HeadSampling:
             except InvalidData as error:
                 fault = str(error)
                 counts["invalid"] = counts.get("invalid", 0) + 1
+                _note(trace_id, "traces", wire.UNREADABLE, app, entry.probability, found)
                 continue
             mine.append(item)
         if sampled_out:
@@ -164,6 +201,7 @@ class HeadSampling:
                     trace_id, part = part_of(item, resource, scope)
                 except InvalidData as error:
                     fault, outcome = str(error), "invalid"
+                    self._refuse("logs", item, service.app, rate, found, wire.UNREADABLE)
                 else:
                     outcome = self._keep_record(trace_id, part, service.app, rate, found)
             if outcome in ("kept", "external_score"):
@@ -198,6 +236,33 @@ class HeadSampling:
         entry.parts.append(part)
         return "kept"
 
+    def _sort_refused(self, batch: SpanBatch, rate: float, found: Sorted) -> None:
+        """Note which of the traces that are kept lack something that its source has refused."""
+        for resource, scope, items, why in batch.refused:
+            service = self._sender(resource, scope)
+            if service.is_self:
+                continue
+            for item in items:
+                if batch.signal == "traces" or (
+                    _SCORE_MARK not in item and (service.tells or any(mark in item for mark in self._record_marks))
+                ):
+                    self._refuse(batch.signal, item, service.app, rate, found, why)
+
+    def _refuse(self, signal: Signal, item: bytes, app: str, rate: float, found: Sorted, why: str) -> None:  # noqa: PLR0917
+        """Note that a span or log record is missing of its trace, if that is kept. Nothing but its ids is decoded."""
+        trace_id, state = wire.ids_of_refused(signal, item)
+        if not trace_id or trace_id in found.dropped:
+            return
+        entry = found.kept.get(trace_id)
+        if entry is not None:
+            _note(trace_id, signal, why, entry.app, entry.probability, found)
+            return
+        chosen, probability = consistent_sampling.keep(trace_id, state, rate)
+        if signal == "logs":  # see `_keep_record`
+            chosen, probability = chosen or self._is_open(trace_id), 1.0 if rate == 0 else rate
+        if chosen:
+            _note(trace_id, signal, why, app, probability, found)
+
     def _sort_self(self, signal: Signal, group: EncodedGroup, app: str, found: Sorted) -> None:
         found.counts["own_telemetry"] = found.counts.get("own_telemetry", 0) + len(group.items)
         if signal == "traces":
@@ -223,3 +288,8 @@ class HeadSampling:
 
 def _refuse(fault: str, _item: bytes, _resource: bytes, _scope: bytes) -> NoReturn:
     raise InvalidData(fault)
+
+
+def _note(trace_id: bytes, signal: Signal, why: str, app: str, probability: float, found: Sorted) -> None:  # noqa: PLR0917
+    refused = found.refused.setdefault(trace_id, RefusedOf(app, probability, {}))
+    refused.parts[signal, why] = refused.parts.get((signal, why), 0) + 1

@@ -8,7 +8,6 @@ well.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -26,7 +25,7 @@ from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.complete import WholeTrace
 from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.pipeline.in_flight import InFlight
-from monitor.pipeline.ingest.head import HeadSampling, Kept, Sorted
+from monitor.pipeline.ingest.head import HeadSampling, Kept, RefusedOf, Sorted, from_meta, to_meta
 from monitor.pipeline.ledger import Ledger, TraceOutcome
 from monitor.stages import Accepted, Runtime
 from monitor.statistics import consistent_sampling
@@ -63,7 +62,7 @@ class SpanIngest:
         seen_at_most: int,
     ) -> None:
         self._rate = rate
-        self._meta = json.dumps({"rate": rate}).encode()
+        self._meta = to_meta(rate, {})
         self._spool = spool
         self._assembly = assembly
         self._ledger = ledger
@@ -88,12 +87,13 @@ class SpanIngest:
         found = self._head.sort(batch, self._rate)
         payload = wire.join(found.groups) if ack is None else b""
         with self._work(batch, found):
-            if payload:
-                record = SpoolRecord(batch.source, batch.signal, now, meta=self._meta, payload=payload)
+            if payload or (found.refused and ack is None):
+                meta = to_meta(self._rate, found.refused) if found.refused else self._meta
+                record = SpoolRecord(batch.source, batch.signal, now, meta=meta, payload=payload)
                 ack = await self._spool.append(record)
             steps = self._admit(batch, found, ack, now)
-            if len(found.kept) < _TRACES_AT_ONCE:  # one step; a scope would cost as much as taking a trace
-                next(steps, None)
+            if len(found.kept) + len(found.refused) < _TRACES_AT_ONCE:
+                next(steps, None)  # one step; a scope would cost as much as taking a trace
             else:
                 with anyio.CancelScope(shield=True):  # what is in the spool is taken, even if the sender is gone
                     for _ in steps:
@@ -120,10 +120,9 @@ class SpanIngest:
         if record.signal == "cases" or record.signal == "feedback":  # noqa: PLR1714 - as the type checker follows it
             raise InvalidData(f"a delivery of {record.signal} contains no spans")
         batch = SpanBatch(record.source, record.signal, wire.split(record.payload))
-        try:
-            found = self._head.sort(batch, float(json.loads(record.meta)["rate"]))
-        except (ValueError, KeyError, TypeError):
-            raise InvalidData("the record has no sampling probability") from None
+        rate, refused = from_meta(record.meta)
+        found = self._head.sort(batch, rate)
+        found.refused.update(refused)
         if expired:
             self._shed(batch.source, found)
             ack.settle()
@@ -141,14 +140,31 @@ class SpanIngest:
         What happens to a trace is one step on the event loop, so that the ledger balances at every scrape. Yields
         between the steps of many traces, when others should have their turn.
         """
-        source = batch.source
-        self._pass(source, found)
+        self._pass(batch.source, found)
         now = self._runtime.clock.monotonic()
+        yield from self._take_parts(batch, found, ack, now, received_at)
+        yield from self._take_refused(batch, found, ack, now, received_at)
+        if found.external_scores and self._processor is not None:
+            self._processor.take(found.external_scores, ack)
+        if ack is not None:
+            ack.settle()  # the batch's own share; each open trace holds another
+        for name, number in found.counts.items():
+            self._counter(batch.signal, batch.source, name).inc(number)
+        if found.kept or found.refused:
+            self._in_flight.parts_came()
+
+    def _take_parts(
+        self, batch: SpanBatch, found: Sorted, ack: Ack | None, now: float, received_at: float
+    ) -> Iterator[None]:
+        """Add the parts of each trace, and what was refused of it. See `_admit`."""
+        source = batch.source
         origins: decode.Origins | None = None
         kept = ((trace_id, entry) for trace_id, entry in found.kept.items() if entry.parts)
         for number, (trace_id, entry) in enumerate(kept, 1):
             if number % _TRACES_AT_ONCE == 0:
                 yield
+            if found.refused and trace_id in found.refused:  # before its parts: these may close it for want of room
+                self._refuse(trace_id, found.refused[trace_id], batch, ack, now, received_at)
             added = self._assembly.add(
                 trace_id,
                 entry.parts,
@@ -168,18 +184,46 @@ class SpanIngest:
             if added.spans.late and self._processor is not None:
                 origins = origins or decode.Origins()
                 self._processor.take(_late_scores(trace_id, entry, origins), ack)
-        if found.external_scores and self._processor is not None:
-            self._processor.take(found.external_scores, ack)
-        if ack is not None:
-            ack.settle()  # the batch's own share; each open trace holds another
-        for name, number in found.counts.items():
-            self._counter(batch.signal, source, name).inc(number)
-        if found.kept:
-            self._in_flight.parts_came()
+
+    def _take_refused(
+        self, batch: SpanBatch, found: Sorted, ack: Ack | None, now: float, received_at: float
+    ) -> Iterator[None]:
+        """Note what is missing of traces of which nothing else came in this delivery. See `_admit`.
+
+        Such a trace waits for its other parts. While open traces have little room it does not, and ends here.
+        """
+        alone = [trace_id for trace_id in found.refused if trace_id not in found.kept or not found.kept[trace_id].parts]
+        for number, trace_id in enumerate(alone, 1):
+            if number % _TRACES_AT_ONCE == 0:
+                yield
+            refused = found.refused[trace_id]
+            if self._assembly.is_known(trace_id) or not self._assembly.crowded:
+                self._refuse(trace_id, refused, batch, ack, now, received_at)
+                if batch.ack is not None and not self._assembly.is_open(trace_id):
+                    self._in_flight.repeated(trace_id.hex(), batch.ack)
+            elif self._ended_at_the_door.first(trace_id):
+                self._ledger.passed(refused.app, batch.source, TraceOutcome.INVALID)
+
+    def _refuse(  # noqa: PLR0917 - as `Assembly.refuse`
+        self, trace_id: bytes, refused: RefusedOf, batch: SpanBatch, ack: Ack | None, now: float, received_at: float
+    ) -> None:
+        """Have the trace lack what was refused of it."""
+        opened = self._assembly.refuse(
+            trace_id,
+            refused.parts,
+            app=refused.app,
+            source=batch.source,
+            probability=refused.probability,
+            ack=ack,
+            now=now,
+            received_at=received_at,
+        )
+        if opened:
+            self._ledger.received(refused.app, batch.source)
 
     def _work(self, batch: SpanBatch, found: Sorted) -> Work:
         """Trace the keeping of a delivery in our own telemetry, unless all of it is our own: that would feed itself."""
-        if not found.groups and found.counts.keys() <= {"own_telemetry"}:
+        if not found.groups and not found.refused and found.counts.keys() <= {"own_telemetry"}:
             return NOTHING
         work = self._runtime.tracer.whole("receive", kind="server")
         if work.recorded:
@@ -200,9 +244,6 @@ class SpanIngest:
         for trace_id, app in found.own.items():
             if trace_id not in found.kept and self._is_new(trace_id):
                 ledger.passed(app, source, TraceOutcome.OWN_TELEMETRY)
-        for trace_id, entry in found.kept.items():
-            if not entry.parts and self._is_new(trace_id):
-                ledger.passed(entry.app, source, TraceOutcome.INVALID)
         for app, number in found.unidentified.items():
             ledger.passed(app, source, TraceOutcome.INVALID, number)
 
@@ -211,9 +252,10 @@ class SpanIngest:
 
     def _shed(self, source: str, found: Sorted) -> None:
         """Count traces that waited in the spool for longer than they are kept."""
-        for trace_id, entry in found.kept.items():
+        refused = {trace_id: one.app for trace_id, one in found.refused.items()}
+        for trace_id, app in (refused | {trace_id: entry.app for trace_id, entry in found.kept.items()}).items():
             if self._is_new(trace_id):
-                self._ledger.passed(entry.app, source, TraceOutcome.EXPIRED)
+                self._ledger.passed(app, source, TraceOutcome.EXPIRED)
 
     def _count(self, signal: Signal, source: str, counts: PartCounts) -> None:
         for outcome, number in zip(PartCounts._fields, counts, strict=True):

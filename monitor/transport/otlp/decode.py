@@ -14,7 +14,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource as ResourcePro
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanProto
 
 from monitor.errors import InvalidData
-from monitor.model.span import LogRecord, Origin, Part, Span, SpanEvent, SpanLink, SpanStatus, Value
+from monitor.model.span import LogRecord, Origin, Part, RefusedParts, Span, SpanEvent, SpanLink, SpanStatus, Value
 from monitor.model.trace import Closed, Trace
 
 MAX_DEPTH: Final = 24
@@ -114,6 +114,7 @@ def decode(
     source: str,
     probability: float,
     received_at: float,
+    refused: tuple[RefusedParts, ...] = (),
 ) -> Trace:
     """Build the trace from `parts`; the result is the same for any order and repetition of the same parts.
 
@@ -150,6 +151,7 @@ def decode(
         source=source,
         probability=probability,
         received_at=received_at,
+        refused=refused,
     )
 
 

@@ -6,7 +6,7 @@ The tables are made from the message descriptors, so that a field added to the p
 
 Where the protocol leaves a choice, the snake_case name of a field is read like its lowerCamelCase name
 (ignoring it would lose data without a word), and the name of an enum value like its number. A span with a malformed id
-becomes a span without ids, which intake rejects and counts; its neighbours are kept. Half a character (an
+becomes a span without them, which intake rejects and counts; its neighbours are kept. Half a character (an
 escaped lone surrogate, as JavaScript writes of a text that is cut within an emoji) is replaced by U+FFFD.
 """
 
@@ -19,6 +19,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import orjson
@@ -44,6 +45,7 @@ _OUTLINE: dict[Signal, tuple[tuple[str, str], ...]] = {
 }
 _UNUSUAL = frozenset({"trace_id", "trace_state", "traceState"})  # what a span may have beside its trace id
 _OUTLINES: Any = object()  # in place of a name among those of a JSON object: encoded fields of the message
+_TRACE_ID = ("traceId", "trace_id")
 _ID_BYTES = {"trace_id": 16, "span_id": 8, "parent_span_id": 8}
 # A string without an end is one match, too: otherwise each of its escaped quotes would be tried as a beginning.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?\Z)', re.DOTALL)
@@ -321,6 +323,8 @@ def _message_list(name: str, table: _Table) -> Setter:
                 _fill(child, item, table, depth + 1)
             except _MalformedId:
                 child.Clear()
+                with suppress(_MalformedId):  # its trace, where that can be told, is incomplete without it
+                    _fill(child, {key: item[key] for key in _TRACE_ID if key in item}, table, depth + 1)
             except _Misfit as misfit:
                 misfit.path.append(f"[{index}]")
                 raise

@@ -14,7 +14,7 @@ from typing import Self
 from isal import igzip_lib, isal_zlib
 
 from monitor.errors import InvalidData, Overloaded, TooLarge
-from monitor.model.span import EncodedGroup
+from monitor.model.span import EncodedGroup, RefusedGroup
 from monitor.transport.otlp import wire
 
 MAX_MEMBERS = 10_000
@@ -23,6 +23,10 @@ stop at 128 each."""
 
 MAX_REQUEST_MEMBERS = 300_000
 """Most attributes, events and links of all spans of one request: ten thousand spans with thirty each."""
+
+LARGE = "larger than max_span_bytes"
+LARGE_RESOURCE = f"of a resource or scope larger than max_resource_bytes, or with more than {MAX_MEMBERS} attributes"
+MANY_MEMBERS = f"with more than {MAX_MEMBERS} attributes, events and links"
 
 _MAX_GZIP_MEMBERS = 1024
 _GZIP, _ZLIB = 31, 15  # wbits of zlib: headers and trailers of gzip or its own, the largest window
@@ -120,8 +124,8 @@ def cut(body: bytes, max_items: int) -> list[EncodedGroup]:
 
 def without_oversized(
     groups: Sequence[EncodedGroup], max_bytes: int, max_resource_bytes: int
-) -> tuple[Sequence[EncodedGroup], int]:
-    """Remove items of more than `max_bytes` bytes or `MAX_MEMBERS` members; return groups and number removed.
+) -> tuple[Sequence[EncodedGroup], Sequence[RefusedGroup]]:
+    """Remove items of more than `max_bytes` bytes or `MAX_MEMBERS` members; return groups and what was removed.
 
     Of a resource or scope with more than `max_resource_bytes` bytes or `MAX_MEMBERS` members, all items are removed.
     Raises `TooLarge` where those that remain have more than `MAX_REQUEST_MEMBERS` members together.
@@ -129,16 +133,29 @@ def without_oversized(
     smallest_limit = min(max_bytes, _SMALL_ITEM), min(max_resource_bytes, _SMALL_ITEM)
     if all(_is_small(group, *smallest_limit) for group in groups):
         _check_members(groups)
-        return groups, 0
-    kept = []
+        return groups, ()
+    kept: list[EncodedGroup] = []
+    refused: list[RefusedGroup] = []
     resource, resource_fits = b"", True
     for group in groups:
         if group.resource is not resource:  # the scopes of a resource follow one another
             resource, resource_fits = group.resource, _fits(group.resource, max_resource_bytes)
-        fits = resource_fits and _fits(group.scope, max_resource_bytes)
-        kept.append(group._replace(items=[item for item in group.items if fits and _fits(item, max_bytes)]))
+        scope_fits = _fits(group.scope, max_resource_bytes)
+        if not resource_fits or not scope_fits:
+            known = resource if resource_fits else b"", group.scope if scope_fits else b""
+            refused.append(RefusedGroup(*known, group.items, LARGE_RESOURCE))
+            kept.append(group._replace(items=[]))
+            continue
+        fitting: list[bytes] = []
+        for item in group.items:
+            if _fits(item, max_bytes):
+                fitting.append(item)
+            else:
+                why = LARGE if len(item) > max_bytes else MANY_MEMBERS
+                refused.append(RefusedGroup(resource, group.scope, [item], why))
+        kept.append(group._replace(items=fitting))
     _check_members(kept)
-    return kept, sum(len(group.items) for group in groups) - sum(len(group.items) for group in kept)
+    return kept, [group for group in refused if group.items]
 
 
 def _check_members(groups: Sequence[EncodedGroup]) -> None:

@@ -26,7 +26,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from pydantic import Field, model_validator
 
 from monitor.errors import InvalidData, MonitorError, Overloaded, TooLarge, Unauthenticated
-from monitor.model.span import EncodedGroup, Signal, SpanBatch
+from monitor.model.span import EncodedGroup, RefusedGroup, Signal, SpanBatch
 from monitor.quantities import Size
 from monitor.stages import Accepted, Intake, Runtime, Source
 from monitor.telemetry.events import Event
@@ -65,7 +65,8 @@ class OtlpReceiver(ListenerOptions, Source, ABC):
     """Maximum spans or log records in one request. Requests with more are rejected permanently."""
 
     max_span_bytes: Size = Field(default=4 * 1024**2, gt=0)
-    """Maximum encoded size of a span or log record. Larger ones are rejected and counted; the rest is kept."""
+    """Maximum encoded size of a span or log record. Larger ones are rejected and counted; the rest is kept. The trace
+    of such a span is incomplete."""
 
     max_resource_bytes: Size = Field(default=1024**2, gt=0)
     """Maximum encoded size of a resource or a scope. The spans or log records of larger ones are rejected and counted;
@@ -131,18 +132,19 @@ class Reception:
             drops = self._intake.drops if signal == "traces" else None
             body = await self.in_turn(len(body), json_mapping.to_protobuf, signal, body, options.max_spans, drops)
             lease.hold(len(body))
-        groups, oversized = await self.in_turn(len(body), self._cut, body)
-        if not oversized:
+        groups, refused = await self.in_turn(len(body), self._cut, body)
+        if not refused:
             return await self._intake.accept(SpanBatch(self._name, signal, groups))
+        oversized = sum(len(group.items) for group in refused)
         why = (
             f"{oversized} larger than {options.max_span_bytes} bytes, with more than {limits.MAX_MEMBERS} attributes,"
             f" or of a resource or scope with as many attributes or more than {options.max_resource_bytes} bytes"
         )
-        if not any(group.items for group in groups):
-            self._too_large[signal].inc(oversized)
-            raise InvalidData(f"all spans or log records were rejected: {why}")
-        accepted = await self._intake.accept(SpanBatch(self._name, signal, groups))
+        # Also where all are too large: others of their traces may have come, or may come still.
+        accepted = await self._intake.accept(SpanBatch(self._name, signal, groups, refused=refused))
         self._too_large[signal].inc(oversized)
+        if not any(group.items for group in groups):
+            raise InvalidData(f"all spans or log records were rejected: {why}")
         reasons = "; ".join(filter(None, (accepted.message, why)))
         return Accepted(accepted.rejected + oversized, reasons)
 
@@ -183,7 +185,7 @@ class Reception:
                 self._rest_until = 2 * clock.monotonic() - began
             return result
 
-    def _cut(self, body: bytes) -> tuple[Sequence[EncodedGroup], int]:
+    def _cut(self, body: bytes) -> tuple[Sequence[EncodedGroup], Sequence[RefusedGroup]]:
         options = self.options
         return limits.without_oversized(
             limits.cut(body, options.max_spans), options.max_span_bytes, options.max_resource_bytes

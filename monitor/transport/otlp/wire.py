@@ -7,6 +7,7 @@ fields are ignored, as the protocol requires.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -21,13 +22,16 @@ from monitor.model.span import EncodedGroup, Part, Signal
 _BYTES, _MESSAGE = 12, 11
 _OPTIONAL, _REPEATED = 1, 3
 _NO_TRACE, _NO_SPAN = bytes(16), bytes(8)
+UNREADABLE = "that cannot be read"
+"""Why a part is refused that is not the protobuf message that it should be, or has no valid span id."""
 _REMOTE_PARENT = 0x300  # SpanFlags: CONTEXT_HAS_IS_REMOTE | CONTEXT_IS_REMOTE
 
 
-def _mirror() -> Any:
+def _mirror() -> list[Any]:
     """Build the outline shared by trace and log requests: groups by resource, within them by scope, within them items.
 
     resource_spans / scope_spans / spans and resource_logs / scope_logs / log_records all carry the same field numbers.
+    Beside it the ids of a span and of a log record, for items whose other fields must not be decoded, or cannot be.
     """
     file = descriptor_pb2.FileDescriptorProto(name="ragmonitor/outline.proto", package="ragmonitor", syntax="proto3")
 
@@ -39,12 +43,17 @@ def _mirror() -> Any:
     message("Scoped", ("scope", 1, _OPTIONAL, _BYTES, ""), ("items", 2, _REPEATED, _BYTES, ""))
     message("Group", ("resource", 1, _OPTIONAL, _BYTES, ""), ("scoped", 2, _REPEATED, _MESSAGE, ".ragmonitor.Scoped"))
     message("Request", ("groups", 1, _REPEATED, _MESSAGE, ".ragmonitor.Group"))
+    message("SpanIds", ("trace_id", 1, _OPTIONAL, _BYTES, ""), ("trace_state", 3, _OPTIONAL, _BYTES, ""))
+    message("RecordIds", ("trace_id", 9, _OPTIONAL, _BYTES, ""))
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("ragmonitor.Request"))
+    return [
+        message_factory.GetMessageClass(pool.FindMessageTypeByName(f"ragmonitor.{name}"))
+        for name in ("Request", "SpanIds", "RecordIds")
+    ]
 
 
-_Request = _mirror()
+_Request, _SpanIds, _RecordIds = _mirror()
 
 
 def parse(body: bytes) -> Any:
@@ -103,8 +112,25 @@ def trace_id_of(span: bytes) -> bytes:
     try:
         trace_id = SpanProto.FromString(span).trace_id
     except DecodeError:
-        return b""
+        return ids_of_refused("traces", span)[0]
     return trace_id if len(trace_id) == len(_NO_TRACE) and trace_id != _NO_TRACE else b""
+
+
+def ids_of_refused(signal: Signal, item: bytes) -> tuple[bytes, str]:
+    """Return the trace id and the tracestate of a span or log record that is too large, or cannot be decoded.
+
+    Nothing else of it is looked at. Both are empty where they cannot be told; a log record has no tracestate.
+    """
+    if signal == "traces" and (plain := plain_trace_id_of(item)):
+        return plain, ""
+    try:
+        ids = (_SpanIds if signal == "traces" else _RecordIds).FromString(item)
+    except DecodeError:
+        return b"", ""
+    trace_id = ids.trace_id
+    if len(trace_id) != len(_NO_TRACE) or trace_id == _NO_TRACE:
+        return b"", ""
+    return trace_id, ids.trace_state.decode(errors="replace") if signal == "traces" else ""
 
 
 def beginning(trace_id: bytes) -> bytes:
@@ -149,8 +175,13 @@ def record_part(record: bytes, resource: bytes, scope: bytes) -> tuple[bytes, Pa
     return trace_id, Part("logs", b"", b"", False, time, record, resource, scope)
 
 
-def offline_parts(signal: Signal, groups: Sequence[EncodedGroup]) -> list[tuple[bytes, Part]]:
-    """Return the valid parts of a captured request with their trace ids, for reading files; leave out invalid ones."""
+def offline_parts(
+    signal: Signal, groups: Sequence[EncodedGroup], refused: Counter[bytes] | None = None
+) -> list[tuple[bytes, Part]]:
+    """Return the valid parts of a captured request with their trace ids, for reading files; leave out invalid ones.
+
+    `refused` counts the spans that were left out, by trace id.
+    """
     found: list[tuple[bytes, Part]] = []
     for resource, scope, items in groups:
         for item in items:
@@ -160,6 +191,8 @@ def offline_parts(signal: Signal, groups: Sequence[EncodedGroup]) -> list[tuple[
                 else:
                     pair = record_part(item, resource, scope)
             except InvalidData:
+                if refused is not None and signal == "traces" and (trace_id := trace_id_of(item)):
+                    refused[trace_id] += 1
                 continue
             if pair[0]:
                 found.append(pair)

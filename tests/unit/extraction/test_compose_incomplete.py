@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from monitor import registry
 from monitor.extraction import compose
 from monitor.extraction.settings import ExtractionSettings
-from monitor.model.case import ContextStatus, Reading, ReadingStatus
+from monitor.model.case import ContextStatus, Reading, ReadingStatus, TraceReading
+from monitor.model.span import RefusedParts
 from monitor.model.trace import Closed
 from tests.support.traces import Builder, documents
 
@@ -86,3 +89,40 @@ def test_a_template_filled_with_nothing_is_an_empty_retrieval() -> None:
     build.llm("Facts: \nAsked: Why?", "I do not know.")
     reading = read(build, prompt_templates=["Facts: {context}\nAsked: {question}"])
     assert (reading.status, reading.case.context_status) == (ReadingStatus.READY, ContextStatus.RETRIEVED_NOTHING)
+
+
+LOST = RefusedParts("traces", "larger than max_span_bytes", 1)
+
+
+def refused(build: Builder, *parts: RefusedParts) -> TraceReading:
+    return compose.read(replace(build.trace(), refused=parts), registry.conventions())
+
+
+def test_a_request_of_which_a_span_was_refused_is_incomplete_however_whole_the_rest_looks() -> None:
+    build = enclosed(parent="")
+    assert build.read().status is ReadingStatus.READY
+    (reading,) = refused(build, LOST).readings
+    assert reading.status is ReadingStatus.INCOMPLETE
+    assert reading.error == "the monitor refused 1 span larger than max_span_bytes"
+
+
+def test_every_reason_is_told_with_its_number() -> None:
+    (reading,) = refused(enclosed(), LOST._replace(number=2), RefusedParts("logs", "that cannot be read", 1)).readings
+    assert reading.error == ("the monitor refused 2 spans larger than max_span_bytes, 1 log record that cannot be read")
+
+
+def test_what_is_left_of_a_trace_is_no_proof_that_it_is_no_request() -> None:
+    build = Builder()
+    build.span("GET /ask", {"http.route": "/ask"})
+    assert build.read().status is ReadingStatus.NO_REQUEST
+    assert [one.status for one in refused(build, LOST).readings] == [ReadingStatus.INCOMPLETE]
+    assert [one.status for one in refused(Builder(), LOST).readings] == [ReadingStatus.INCOMPLETE], "nothing is left"
+
+
+def test_of_several_requests_none_is_read() -> None:
+    build = Builder()
+    top = build.span("batch")
+    for question in ("Why is it blue?", "Who made it?"):
+        build.llm(question, f"That is about {question}", build.oi("CHAIN", {"input.value": question}, top))
+    assert len(build.read_all().readings) == 2
+    assert [one.status for one in refused(build, LOST).readings] == [ReadingStatus.INCOMPLETE]

@@ -16,6 +16,7 @@ from monitor.sources._kafka_messages import Bounds, Messages
 from monitor.sources._kafka_topics import Topic
 from monitor.transport.kafka.dead_letters import DeadLetters
 from monitor.transport.kafka.values import Partition, Unreadable
+from monitor.transport.otlp import wire
 from tests.support.intakes import RecordingIntake
 from tests.support.kafka_source import Record, export
 from tests.support.runtime import runtime, total
@@ -134,6 +135,8 @@ async def test_a_span_that_is_too_large_is_counted_and_its_message_put_aside_whe
     assert bench.reasons == ["too_large"]
     assert bench.letters.sent[0][1]["trace_id"] == f"{5:032x}"[:16]
     assert bench.intake.traces == [6]
+    refused = [group for batch in bench.intake.batches for group in batch.refused]  # type: ignore[union-attr]
+    assert [wire.trace_id_of(item) for group in refused for item in group.items] == [(5).to_bytes(16)] * 2
     assert total(bench.runtime.metrics, "ragmonitor_spans_total", source="kafka", outcome="too_large") == 2
     assert bench.partition.offsets.mark == 2
 

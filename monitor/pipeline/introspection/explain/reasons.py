@@ -14,6 +14,7 @@ from monitor.pipeline.introspection.explain import Cause, EvaluatorSetup, Monito
 from monitor.quantities import human_duration
 
 _LIMIT: Final = re.compile(r"\b(OTEL_\w+_LIMIT)\b")
+_SIZE: Final = re.compile(r"\b(max_span_bytes|max_resource_bytes)\b")
 _CAP: Final = re.compile(r"\b(dollars_per_day|dollars_per_hour|evaluations_per_day)\b")
 
 
@@ -52,6 +53,9 @@ def _of_missing_texts(detail: str) -> str:
 
 
 def _of_incomplete(detail: str, setup: MonitorSetup) -> str:
+    if "the monitor refused" in detail:
+        limit = _SIZE.search(detail)
+        return f"{limit[1]} of its source: larger" if limit else "in the service: its exporter says why, where it logs"
     if "the parent" in detail:
         return "extraction.orphans_are_roots: true, if that span is only sent to another backend"
     timeout = human_duration(setup.idle_timeout)
@@ -63,7 +67,7 @@ _OUTCOMES: Final[Mapping[str, tuple[str, str]]] = {
         "it is not a request: no dialect finds in it a question that was answered",
         "extraction.attributes: the span attributes that hold question, documents and answer",
     ),
-    "incomplete": ("part of the trace never arrived", ""),
+    "incomplete": ("part of the trace is missing", ""),
     "content_missing": (
         "the service did not send the texts to evaluate",
         (

@@ -20,13 +20,16 @@ from monitor.model.outcome import EvaluationResult, Score
 from monitor.model.span import SpanBatch
 from monitor.operations.backfill.run import BackfillClient, EvaluatorCost
 from monitor.operations.backfill.selection import BackfillRequest, EvaluationSelector
-from monitor.operations.backfill.traffic import Replay, _of_record, from_spool
+from monitor.operations.backfill.traffic import Replay, _of_message, _of_record, from_spool
+from monitor.pipeline.ingest.head import RefusedOf, to_meta
 from monitor.pipeline.sampling import CaseSampler
 from monitor.privacy.erasure import Mark, add
 from monitor.sinks.history import HistorySink
+from monitor.sources.kafka import KafkaSource
 from monitor.storage.spool import SpoolRecord
 from monitor.transport.otlp import wire
 from tests.support.command import command, write_rows
+from tests.support.kafka_source import Record
 from tests.support.kafka_traces import in_parts, rag_trace, trace_id
 from tests.support.runtime import runtime
 
@@ -198,6 +201,24 @@ async def test_records_of_the_spool_are_read_by_the_rate_that_they_came_at(tmp_p
     (found,) = _of_record(replay, given)
     assert (found.request_id, found.app, found.probability) == ("r1", "shop", 1.0)
     assert list(_of_record(replay, replace(given, signal="feedback"))) == []
+
+
+def test_a_trace_of_which_a_part_was_refused_when_it_came_is_no_case(tmp_path: Path) -> None:
+    replay, (one, other) = Replay(config(tmp_path)), [trace_id(7, number) for number in range(2)]
+    meta = to_meta(1.0, {bytes.fromhex(one): RefusedOf("shop", 1.0, {("traces", "that cannot be read"): 1})})
+    for name, said in ((one, meta), (other, to_meta(1.0, {}))):
+        record = SpoolRecord("otlp_http", "traces", 1000.0, rag_trace(name).SerializeToString(), said)
+        assert list(_of_record(replay, record)) == []
+    assert [case.request_id for case in replay.rest()] == [other]
+
+
+def test_a_trace_with_a_span_larger_than_the_source_takes_is_no_case(tmp_path: Path) -> None:
+    source = KafkaSource.model_validate({"brokers": ["b:1"], "topics": {"t": "otlp_proto"}, "max_span_bytes": "1MB"})
+    replay, (one, other) = Replay(config(tmp_path)), [trace_id(8, number) for number in range(2)]
+    for name, padding in ((one, 1_000_000), (other, 1_000)):
+        body = rag_trace(name, padding=padding).SerializeToString()
+        assert list(_of_message(source, Record("t", 0, 0, body), replay)) == []
+    assert [case.request_id for case in replay.rest()] == [other]
 
 
 def test_without_a_retention_the_spool_has_nothing(tmp_path: Path) -> None:

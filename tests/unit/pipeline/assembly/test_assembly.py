@@ -50,6 +50,11 @@ def add(assembly: Assembly, trace_id: bytes, *parts: Part, now: float = 0.0, **o
     return assembly.add(trace_id, parts, now=now, **chosen)
 
 
+def refuse(assembly: Assembly, trace_id: bytes, number: int = 1, *, now: float = 0.0, **options: Any) -> bool:
+    chosen = {"app": "shop", "source": "otlp_http", "probability": 1.0, "ack": None, "received_at": 1e9, **options}
+    return assembly.refuse(trace_id, {("traces", "large"): number}, now=now, **chosen)
+
+
 def closed(assembly: Assembly, now: float) -> list[tuple[bytes, Closed]]:
     return [(one.trace_id, one.closed) for one in assembly.due(now)]
 
@@ -73,6 +78,18 @@ def test_a_trace_without_a_root_is_closed_as_idle() -> None:
     add(assembly, T1, record(b"log"), now=5)
     assert assembly.next_due() == 65
     assert closed(assembly, 65) == [(T1, Closed.IDLE)]
+
+
+def test_what_was_refused_counts_as_having_come_for_when_a_trace_is_whole() -> None:
+    assembly = made()
+    assert refuse(assembly, T1, 2, now=0)
+    assert assembly.next_due() == 60
+    add(assembly, T1, span(1, root=True), now=3)
+    assert not refuse(assembly, T1, now=5)
+    (whole,) = assembly.due(15)
+    assert (len(whole.parts), whole.closed, whole.refused) == (1, Closed.ROOT_ENDED, (("traces", "large", 3),))
+    assert not refuse(assembly, T1, now=16)
+    assert (assembly.open_traces, assembly.open_bytes) == (0, 0)
 
 
 def test_a_root_that_has_not_ended_is_waited_for() -> None:
@@ -410,6 +427,9 @@ def test_every_part_is_counted_once_and_every_receipt_settled_once(
             if acks:
                 acks[-1].settle()
             acks.append(Ack(partial(settled.update, [len(acks)])))
+        if rng.random() < 0.3:
+            refuse(assembly, bytes([trace + 1]) * 16, now=now, ack=acks[-1])
+            assert assembly.open_bytes <= 20_000
         added = add(assembly, bytes([trace + 1]) * 16, *parts, now=now, ack=acks[-1])
         assert sum(added.spans) == sum(part.signal == "traces" for part in parts)
         assert sum(added.records) == sum(part.signal == "logs" for part in parts)
@@ -425,7 +445,7 @@ def test_every_part_is_counted_once_and_every_receipt_settled_once(
     for one in found:
         closed_parts += len(one.parts)
         assert len(set(one.acks)) == len(one.acks)
-        assert bool(one.acks[:-1]) == bool(one.parts)  # the last one is that of the memory
+        assert bool(one.acks[:-1]) == bool(one.parts or one.refused)  # the last one is that of the memory
         for ack in one.acks:
             ack.settle()
     assert closed_parts == kept

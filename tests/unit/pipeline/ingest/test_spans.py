@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import anyio
 import anyio.lowlevel
 import pytest
@@ -10,7 +12,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from monitor.clock import ManualClock
 from monitor.errors import Overloaded
 from monitor.extraction.feedback import telemetry
-from monitor.model.span import SpanBatch
+from monitor.model.ack import Ack
+from monitor.model.span import RefusedGroup, SpanBatch
+from monitor.model.trace import Closed
 from monitor.pipeline.assembly import AssemblySettings
 from monitor.pipeline.assembly.traces import Assembly
 from monitor.transport.otlp import wire
@@ -201,8 +205,115 @@ async def test_what_can_never_be_decoded_is_refused_at_the_door_and_the_rest_is_
         accepted = await made.intake.accept(SpanBatch("otlp_http", signal, [*broken, *whole]))
         assert accepted.rejected == 1
         assert part in accepted.message
-        assert made.assembly.open_traces == 1
-        made.balanced()
+        lost, kept = sorted(made.closed(), key=lambda one: one.trace_id)
+        assert (lost.parts, lost.refused) == ((), ((signal, "that cannot be read", 1),))
+        assert (len(kept.parts), kept.refused) == (1, ())
+        assert made.balanced() == 2
+
+
+LARGE = "larger than max_span_bytes"
+
+
+def without(batch: SpanBatch, *numbers: int, taken: bool = True) -> SpanBatch:
+    """`batch` with its spans of these numbers refused for their size, and the others taken or not there at all."""
+    (group,) = batch.groups
+    refused = [group.items[number] for number in numbers]
+    items = [item for item in group.items if item not in refused] if taken else []
+    return replace(
+        batch,
+        groups=[group._replace(items=items)],
+        refused=[RefusedGroup(group.resource, group.scope, refused, LARGE)],
+    )
+
+
+async def test_a_trace_lacks_what_its_source_has_refused_in_whichever_delivery(tmp_path):
+    async with ingest(tmp_path) as at:
+        whole = [spans(trace_id(number), end=1) for number in range(1, 5)]
+        await at.intake.accept(without(whole[0], 1))  # in the same
+        await at.intake.accept(without(whole[1], 1, taken=False))  # before
+        await at.intake.accept(whole[1])
+        await at.intake.accept(whole[2])  # after
+        await at.intake.accept(without(whole[2], 0, 1, taken=False))
+        await at.intake.accept(whole[3])
+        found = sorted(at.closed(), key=lambda one: one.trace_id)
+        assert [one.refused for one in found] == [
+            (("traces", LARGE, 1),), (("traces", LARGE, 1),), (("traces", LARGE, 2),), (),
+        ]  # fmt: skip
+        assert [one.app for one in found] == ["shop"] * 4
+        assert at.balanced() == 4
+
+
+async def test_a_trace_of_which_all_is_refused_waits_for_the_rest_and_ends_once(tmp_path):
+    async with ingest(tmp_path, rate=0.5) as at:
+        batch = spans(trace_id(1), trace_id(2, randomness=0), children=0)
+        await at.intake.accept(without(batch, 0, 1, taken=False))
+        (closed,) = at.closed()
+        assert (closed.parts, closed.closed, closed.probability) == ((), Closed.IDLE, 0.5)
+        assert at.balanced() == 1
+        await at.intake.accept(without(batch, 0, taken=False))
+        assert at.closed() == [], "it is late"
+        assert at.balanced() == 1
+
+
+async def test_what_was_refused_is_known_after_a_crash(tmp_path):
+    async with ingest(tmp_path) as at:
+        await at.intake.accept(without(spans(trace_id(1), end=1), 1))
+        await at.intake.accept(without(spans(trace_id(2)), 1, taken=False))
+    async with ingest(tmp_path) as at:
+        assert await at.intake.recover() == 2
+        found = sorted(at.closed(), key=lambda one: one.trace_id)
+        assert [(len(one.parts), one.refused) for one in found] == [
+            (1, (("traces", LARGE, 1),)), (0, (("traces", LARGE, 1),)),
+        ]  # fmt: skip
+        assert at.balanced() == 2
+        for ack in (ack for one in found for ack in one.acks):
+            ack.settle()
+    async with ingest(tmp_path) as at:
+        assert await at.intake.recover() == 0
+
+
+async def test_a_delivery_of_which_all_was_refused_is_held_until_its_trace_has_ended(tmp_path):
+    settled = []
+    async with ingest(tmp_path) as at:
+        ack = Ack(lambda: settled.append(1))
+        await at.intake.accept(replace(without(spans(trace_id(1)), 0, 1, taken=False), ack=ack))
+        (closed,) = at.closed()
+        assert settled == []
+        for one in closed.acks:
+            one.settle()
+        assert settled == [1]
+
+
+async def test_while_open_traces_have_little_room_none_is_opened_for_what_was_refused_alone(tmp_path):
+    async with ingest(tmp_path) as at:
+        at.assembly = at.intake._spans._assembly = Assembly(AssemblySettings(max_open_bytes=4_000))
+        await at.intake.accept(spans(trace_id(1)))
+        assert at.assembly.crowded
+        for _ in range(2):
+            await at.intake.accept(without(spans(trace_id(2)), 0, 1, taken=False))
+        assert (at.assembly.open_traces, at.outcome("invalid")) == (1, 1)
+        await at.intake.accept(without(spans(trace_id(1)), 1, taken=False))
+        (closed,) = at.closed(after=1e6)
+        assert closed.refused == (("traces", LARGE, 1),)
+        assert at.balanced() == 2
+
+
+async def test_what_was_refused_of_traces_that_waited_too_long_is_shed_with_them(tmp_path):
+    clock = ManualClock()
+    async with ingest(tmp_path, clock=clock) as at:
+        await at.intake.accept(without(spans(trace_id(1), trace_id(2), children=0), 1))
+    clock.advance(7200)
+    async with ingest(tmp_path, clock=clock) as at:
+        await at.intake.recover()
+        assert at.outcome("expired") == at.balanced() == 2
+
+
+async def test_what_is_refused_of_very_many_traces_is_noted_of_each(tmp_path):
+    async with ingest(tmp_path) as at:
+        batch = spans(*map(trace_id, range(1, 701)), children=0)
+        await at.intake.accept(without(batch, *range(0, 700, 2)))
+        assert sum(bool(one.refused) for one in at.closed()) == 350
+        assert at.balanced() == 700
 
 
 async def test_complete_traces_in_hand_count_until_their_acks_are_settled(tmp_path):

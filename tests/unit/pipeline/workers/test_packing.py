@@ -13,8 +13,9 @@ from monitor import registry
 from monitor.clock import SystemClock
 from monitor.extraction.settings import ExtractionSettings
 from monitor.model.ack import Ack
-from monitor.model.case import Document, Usage, trace_of
+from monitor.model.case import Document, ReadingStatus, Usage, trace_of
 from monitor.model.outcome import Evidence, Skipped, SkippedReason, Unscored, UnscoredReason
+from monitor.model.span import RefusedParts
 from monitor.model.trace import Closed
 from monitor.pipeline.assembly import ClosedTrace
 from monitor.pipeline.complete import WholeTrace
@@ -113,3 +114,13 @@ def test_no_value_in_a_trace_or_in_what_is_read_of_it_is_packed_the_slow_way(set
     trace = WholeTrace.of(ClosedTrace(trace_id, tuple(parts), Closed.ROOT_ENDED, "shop", "otlp_http", 0.5, (), 1.0))
     enums = {"Closed", "ReadingStatus", "ContextStatus", "Traffic", "SkippedReason", "UnscoredReason", "ScoreSource"}
     assert slow_parts(frame(trace)) | slow_parts(frame((reader.read(trace), 0.1))) <= {"unpacked", *enums}
+
+
+def test_a_worker_knows_what_was_refused_of_a_trace() -> None:
+    parts, refused = captured_parts(next(iter(SETUPS))), RefusedParts("traces", "that cannot be read", 1)
+    trace_id, some = next(iter(parts.items()))
+    closed = ClosedTrace(trace_id, tuple(some), Closed.ROOT_ENDED, "shop", "kafka", 1.0, (), 1.0, (refused,))
+    there: WholeTrace = pickle.loads(content(frame(WholeTrace.of(closed))))
+    found = LocalReader(registry.conventions(), ExtractionSettings(), []).read(there)
+    assert isinstance(found, RequestsRead)
+    assert [one.status for one in found.found.readings] == [ReadingStatus.INCOMPLETE]

@@ -138,6 +138,7 @@ def test_34_a_malformed_id_voids_its_span_and_no_other(bad: dict[str, Any]) -> N
         return bool(wire.trace_id_of(span))
 
     assert [valid(span) for span in group.items] == [True, False, True]
+    assert bool(wire.trace_id_of(group.items[1])) is ("traceId" not in bad), "the trace that lacks it"
 
 
 def test_34_a_malformed_link_leaves_its_span_whole() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.errors import InvalidData, Overloaded, TooLarge
-from monitor.model.span import EncodedGroup
+from monitor.model.span import EncodedGroup, RefusedGroup
 from monitor.transport.otlp import limits, wire
 from tests.support.otlp import length_delimited, span_request
 
@@ -141,9 +141,12 @@ def test_oversized_items_are_left_out_and_counted() -> None:
     groups = [EncodedGroup(b"r", b"c", [small, large]), EncodedGroup(b"r", b"d", [large])]
     kept, left_out = limits.without_oversized(groups, 10, 1)
     assert [group.items for group in kept] == [[small], []]
-    assert left_out == 2
-    assert limits.without_oversized(groups, 11, 1) == (groups, 0)
-    assert limits.without_oversized([], 10, 1) == ([], 0)
+    assert left_out == [
+        RefusedGroup(b"r", b"c", [large], "larger than max_span_bytes"),
+        RefusedGroup(b"r", b"d", [large], "larger than max_span_bytes"),
+    ]
+    assert limits.without_oversized(groups, 11, 1) == (groups, ())
+    assert limits.without_oversized([], 10, 1) == ([], ())
 
 
 def test_a_span_of_a_million_attributes_is_left_out_and_a_long_text_is_not() -> None:
@@ -152,7 +155,8 @@ def test_a_span_of_a_million_attributes_is_left_out_and_a_long_text_is_not() -> 
     groups = [EncodedGroup(b"", b"", [many, long, b"\xff" * 20_000])]
     kept, left_out = limits.without_oversized(groups, 4_000_000, 1)
     # What cannot be decoded is for intake to reject.
-    assert ([len(item) for item in kept[0].items], left_out) == ([len(long), 20_000], 1)
+    assert [len(item) for item in kept[0].items] == [len(long), 20_000]
+    assert left_out == [RefusedGroup(b"", b"", [many], "with more than 10000 attributes, events and links")]
 
 
 def test_the_items_of_an_oversized_resource_or_scope_are_left_out_and_counted() -> None:
@@ -163,11 +167,14 @@ def test_the_items_of_an_oversized_resource_or_scope_are_left_out_and_counted() 
         EncodedGroup(b"r" * 100, b"s" * 100, [b"d"]),
     ]
     kept, left_out = limits.without_oversized(groups, 10, 100)
-    assert ([group.items for group in kept], left_out) == ([[], [], [b"d"]], 3)
-    crowded = [EncodedGroup(many, b"", [b"a"]), EncodedGroup(b"", many, [b"b"])]
-    assert limits.without_oversized(crowded, 10, 1_000_000)[1] == 2
+    assert [group.items for group in kept] == [[], [], [b"d"]]
+    assert [group[:3] for group in left_out] == [(b"", b"", [b"a", b"b"]), (b"", b"", [b"c"])]
+    assert {group.why for group in left_out} == {limits.LARGE_RESOURCE}
+    crowded = [EncodedGroup(many, b"s", [b"a"]), EncodedGroup(b"r", many, [b"b"]), EncodedGroup(many, b"s", [])]
+    left_out = limits.without_oversized(crowded, 10, 1_000_000)[1]
+    assert [group[:3] for group in left_out] == [(b"", b"s", [b"a"]), (b"r", b"", [b"b"])]
     long = length_delimited(1, length_delimited(2, length_delimited(1, b"x" * 900_000)))
-    assert limits.without_oversized([EncodedGroup(long, long, [b"a"])], 10, 1_000_000)[1] == 0
+    assert not limits.without_oversized([EncodedGroup(long, long, [b"a"])], 10, 1_000_000)[1]
 
 
 @pytest.mark.parametrize("attribute", [b"\x4a\x00", b"\xca\x00\x00"])
@@ -175,17 +182,18 @@ def test_a_request_with_too_many_attributes_over_all_its_spans_is_refused(attrib
     spans = [attribute * 5_000] * 100
     with pytest.raises(TooLarge, match="more than 300000 attributes, events and links"):
         limits.without_oversized([EncodedGroup(b"", b"", spans)], 100_000, 10)
-    assert limits.without_oversized([EncodedGroup(b"", b"", spans[:50])], 100_000, 10)[1] == 0
+    assert limits.without_oversized([EncodedGroup(b"", b"", spans[:50])], 100_000, 10)[1] == ()
     usual = length_delimited(1, bytes(16)) + length_delimited(2, bytes(8)) + length_delimited(5, b"x") + attribute * 29
-    assert limits.without_oversized([EncodedGroup(b"", b"", [usual] * 10_000)], 100_000, 10)[1] == 0
+    assert limits.without_oversized([EncodedGroup(b"", b"", [usual] * 10_000)], 100_000, 10)[1] == ()
     text = length_delimited(9, length_delimited(2, length_delimited(1, b"J" * 15_000)))
-    assert limits.without_oversized([EncodedGroup(b"", b"", [text] * 100)], 100_000, 10)[1] == 0
+    assert limits.without_oversized([EncodedGroup(b"", b"", [text] * 100)], 100_000, 10)[1] == ()
 
 
 def test_a_resource_of_nine_million_attributes_is_refused_without_a_walk_through_them() -> None:
     """It is longer than any resource may be: its attributes are never looked at."""
     huge = memoryview(bytes(19_000_000))
-    assert limits.without_oversized([EncodedGroup(bytes(huge), b"", [b"a"])], 10, 1_000_000)[1] == 1
+    left_out = limits.without_oversized([EncodedGroup(bytes(huge), b"", [b"a"])], 10, 1_000_000)[1]
+    assert [group[:3] for group in left_out] == [(b"", b"", [b"a"])]
 
 
 def test_requests_in_work_are_bounded_in_bytes_and_number_and_give_back_what_they_held() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from monitor.errors import InvalidData
+from monitor.model.span import EncodedGroup, Signal
 from monitor.transport.otlp import wire
 
 TRACE_ID = bytes(range(1, 17))
@@ -120,3 +122,42 @@ def test_the_scopes_of_a_resource_share_one_copy_of_it_cut_and_joined() -> None:
     joined = wire.join(groups)
     assert len(joined) < len(body) + 1_000
     assert wire.split(joined) == groups
+
+
+def broken(span: Span) -> bytes:
+    """A span of which no text is UTF-8."""
+    return span.SerializeToString().replace(b"BROKEN", b"\xed\xa0\xbdKEN")
+
+
+def test_the_trace_of_what_cannot_be_decoded_is_known() -> None:
+    span = Span(trace_id=TRACE_ID, span_id=SPAN_ID, trace_state="ot=th:8", name="BROKEN")
+    plain = Span(trace_id=TRACE_ID, span_id=SPAN_ID, name="BROKEN")
+    record = LogRecord(trace_id=TRACE_ID, span_id=SPAN_ID, event_name="BROKEN")
+    assert wire.ids_of_refused("traces", broken(span)) == (TRACE_ID, "ot=th:8")
+    assert wire.ids_of_refused("traces", broken(plain)) == (TRACE_ID, "")
+    assert wire.ids_of_refused("logs", broken(record)) == (TRACE_ID, "")
+    turned = broken(Span(name="BROKEN")) + Span(trace_id=TRACE_ID).SerializeToString()
+    assert wire.trace_id_of(turned) == TRACE_ID
+    assert wire.ids_of_refused("traces", broken(plain) + b"\x0a") == (TRACE_ID, ""), "its beginning is enough"
+
+
+@pytest.mark.parametrize("trace_id", [b"", b"short", bytes(16), b"x" * 17])
+def test_what_has_no_trace_id_is_of_no_trace(trace_id: bytes) -> None:
+    for signal, item in (("traces", Span(trace_id=trace_id)), ("logs", LogRecord(trace_id=trace_id))):
+        assert wire.ids_of_refused(signal, item.SerializeToString()) == (b"", "")
+
+
+@given(st.binary(max_size=60), st.sampled_from(["traces", "logs"]))
+def test_of_any_bytes_the_trace_is_told_or_none(noise: bytes, signal: Signal) -> None:
+    trace_id, _ = wire.ids_of_refused(signal, noise)
+    assert len(trace_id) in (0, 16)
+
+
+def test_spans_left_out_of_a_file_are_counted_by_trace() -> None:
+    whole = Span(trace_id=TRACE_ID, span_id=SPAN_ID)
+    group = EncodedGroup(
+        b"", b"", [whole.SerializeToString(), broken(Span(trace_id=TRACE_ID, span_id=SPAN_ID, name="BROKEN"))]
+    )
+    refused = Counter[bytes]()
+    assert len(wire.offline_parts("traces", [group], refused)) == 1
+    assert refused == {TRACE_ID: 1}

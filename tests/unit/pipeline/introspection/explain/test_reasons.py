@@ -145,3 +145,18 @@ def test_a_score_of_an_unknown_tool_is_an_external_score():
     assert reasons.external("of_a_later_version") == "an external score"
     assert reasons.expected_source("user_feedback") == "feedback"
     assert reasons.expected_source("judged") == ""
+
+
+@pytest.mark.parametrize(
+    ("detail", "setting"),
+    [
+        ("the monitor refused 1 span larger than max_span_bytes", "max_span_bytes of its source: larger"),
+        ("the monitor refused 1 span of a resource larger than max_resource_bytes", "max_resource_bytes of"),
+        ("the monitor refused 1 span that cannot be read", "in the service: its exporter says why"),
+        ("the root span never came (closed: idle)", "assembly.idle_timeout: longer"),
+    ],
+)
+def test_what_is_missing_of_a_trace_says_what_to_change(detail, setting):
+    found = reasons.of_outcome("incomplete", detail, SETUP)
+    assert found.text == f"part of the trace is missing: {detail}"
+    assert found.setting.startswith(setting)
