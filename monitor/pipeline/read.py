@@ -65,7 +65,7 @@ class ExtractionMetrics:
         for name in came:
             covered.fields[name].inc()
         service = self._service(app)
-        if case.seconds is not None:
+        if case.seconds is not None and 0 <= case.seconds <= _LONGEST_ANSWER:
             service.seconds.observe(case.seconds)
         service.input_tokens.inc((case.usage.input_tokens or 0) / case.probability)
         service.output_tokens.inc((case.usage.output_tokens or 0) / case.probability)
@@ -92,6 +92,10 @@ class ExtractionMetrics:
             )
         return found
 
+
+_LONGEST_ANSWER: Final = 86_400.0
+"""Seconds. More, such as of a span that ends in the year 2554, is a mistake of a clock: one of them would be most of
+the sum for ever."""
 
 _DELIVERING = 256  # cases with local results that may be on their way to the history, before reading waits for these
 

@@ -137,7 +137,7 @@ class Series:
     )
     service_seconds = histogram(
         "ragmonitor_service_answer_seconds",
-        "How long the services took to answer; sampled requests only.",
+        "How long the services took to answer; sampled requests only, without times below 0 or above a day.",
         ("app",),
         buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250),
     )

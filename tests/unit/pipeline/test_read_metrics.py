@@ -87,3 +87,11 @@ def test_tokens_are_those_of_all_traffic_and_latency_is_that_of_the_sample():
     assert total(metrics, "ragmonitor_service_tokens_total", app="shop", direction="output") == 120
     assert total(metrics, "ragmonitor_service_answer_seconds_count", app="shop") == 1
     assert total(metrics, "ragmonitor_service_answer_seconds_sum", app="shop") == 1.5
+
+
+def test_a_time_that_no_answer_can_take_is_in_no_sum():
+    times = (1.5, None, -5.0, 0.0, 86_400.0, 86_400.1, 2**64 / 1e9)
+    metrics = counted(*(Reading(ReadingStatus.READY, replace(WHOLE, seconds=one)) for one in times))
+    assert total(metrics, "ragmonitor_service_answer_seconds_count") == 3
+    assert total(metrics, "ragmonitor_service_answer_seconds_sum") == 86_401.5
+    assert total(metrics, "ragmonitor_extracted_requests_total") == len(times)
