@@ -143,7 +143,7 @@ class LiveEvaluation:
             if how is not None:
                 self._counting.selected(case.app, one.evaluator.name)
                 known = LocalOutcome(found) if (found := _rescored(one, results)) is not None else None
-                if known is None and outcome is not None:
+                if known is None and outcome is not None and not how.fault:
                     known = await outcome(one.evaluator.name)
                 results.append(await self._scorer.local(one, case, how, known))
                 chosen.append((one, how))

@@ -48,7 +48,7 @@ from monitor.model.outcome import (
 from monitor.pipeline.complete import Complete
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.privacy.redaction import Redacted, Redactor
-from monitor.stages import Convention, Evaluator, FixedSampler
+from monitor.stages import Convention, Evaluator, FixedSampler, probability_of
 from monitor.statistics import consistent_sampling
 
 
@@ -164,7 +164,8 @@ class LocalReader:
     def _chooses(self, one: ConfiguredEvaluator, case: Case) -> bool:
         if not isinstance(one.sampler, FixedSampler) or one.evaluator.rescores:
             return False
-        return consistent_sampling.chosen(case.request_id, self._salt, one.sampler.probability(case))
+        probability, fault = probability_of(one.sampler, case)
+        return not fault and consistent_sampling.chosen(case.request_id, self._salt, probability)
 
 
 def _masked(outcomes: Mapping[str, LocalOutcome], redacted: Redacted) -> dict[str, LocalOutcome]:

@@ -193,7 +193,7 @@ class CaseSampler:
                 quota.take(at_least - decision.probability)
             decision = replace(decision, probability=at_least)
         certain = decision.probability == 1 and not sampling.adaptive and quota is None and at_least == 0
-        if self._draws is not None and decision.probability > 0 and not certain:
+        if self._draws is not None and decision.probability > 0 and not certain and not decision.fault:
             self._draws.keep_draw(key, decision.probability, decision.target)
         if sampling.adaptive:
             self._of(case.app, name).add(decision)

@@ -39,6 +39,7 @@ from monitor.model.outcome import (
     Selection,
     Skipped,
     Unscored,
+    UnscoredReason,
     result_id,
 )
 from monitor.model.service_version import ServiceVersion
@@ -251,13 +252,13 @@ class Scorer:
 
         For one that rescores, what is known is the outcome of the evaluator that it rescores.
         """
-        found = known
+        found = known if not how.fault else LocalOutcome(_not_sampled(how), fault=how.fault)
         if found is None:
             found = await anyio.to_thread.run_sync(evaluate_local, one.evaluator, case, self._runtime.clock)
         if found.fault:
             self._failed(one.evaluator, found.fault)
         outcome, seconds = found.outcome, found.seconds
-        if one.evaluator.rescores:
+        if one.evaluator.rescores and not how.fault:
             began = self._runtime.clock.monotonic()
             outcome = self._learned.rescored(case.app, outcome, one)
             seconds += self._runtime.clock.monotonic() - began
@@ -267,7 +268,9 @@ class Scorer:
         self, one: ConfiguredEvaluator, case: Case, how: SamplingDecision, judge: MeteredJudge, began: float
     ) -> EvaluationResult:
         with self._runtime.tracer.part(f"evaluate {one.evaluator.name}") as work:
-            outcome = await self._outcome(one.evaluator, case, judge)
+            if how.fault:
+                self._failed(one.evaluator, how.fault)
+            outcome = _not_sampled(how) if how.fault else await self._outcome(one.evaluator, case, judge)
             spending = judge.spending(self._runtime.clock.monotonic() - began)
             result = self.result(one, case, outcome, how, spending)
             if work.recorded:
@@ -352,6 +355,10 @@ def _version(one: ConfiguredEvaluator, evaluators: Sequence[ConfiguredEvaluator]
 def _service_version(evaluator: str, judge: str, prompt: str, index: str, service: str) -> ServiceVersion:
     """Return the versions behind a result; they rarely change, so most results have the same object."""
     return ServiceVersion(evaluator=evaluator, judge=judge, prompt=prompt, index=index, service=service)
+
+
+def _not_sampled(how: SamplingDecision) -> Unscored:
+    return Unscored(UnscoredReason.ERROR, how.fault)
 
 
 def _own_scope(one: ConfiguredEvaluator) -> RateScope | None:

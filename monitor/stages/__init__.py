@@ -14,7 +14,7 @@ from monitor.stages.component import Component, Runtime, named, remember_type, t
 from monitor.stages.incoming import Accepted, Convention, Intake, Observation, Source
 from monitor.stages.judging import Evaluator, Judge, Measures, Needs, Prompt, Question, Verdict
 from monitor.stages.outgoing import Deliver, Sink
-from monitor.stages.sampling import FixedSampler, PastResult, Sampler, Sampling, SamplingDecision
+from monitor.stages.sampling import FixedSampler, PastResult, Sampler, Sampling, SamplingDecision, probability_of
 
 __all__ = [
     "Accepted",
@@ -39,6 +39,7 @@ __all__ = [
     "Source",
     "Verdict",
     "named",
+    "probability_of",
     "remember_type",
     "type_name",
 ]

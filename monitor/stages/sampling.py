@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, SupportsFloat
 
 from monitor.model.case import Case
 from monitor.model.outcome import RateScope, Score
-from monitor.stages.component import Component, Runtime
+from monitor.stages.component import Component, Runtime, type_name
 from monitor.stages.judging import Evaluator
 
 
@@ -20,7 +20,7 @@ class SamplingDecision:
     `target` is the share of all cases that is scored at that time, `risk` the probability of a defect as the sampler
     estimates it (None: it does not), `inputs` are the numbers it saw of the case, and `shift` is what it added to the
     log odds of a defect for other reasons. `thinned`: a cap has lowered the probability. `scope` is that of the result,
-    if the case does not decide it.
+    if the case does not decide it. `fault` is why the sampler gave no probability: the evaluation is unscored then.
     """
 
     probability: float
@@ -30,6 +30,7 @@ class SamplingDecision:
     thinned: bool = False
     shift: float = 0.0
     scope: RateScope | None = None
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,18 +105,33 @@ class FixedSampler(Sampler):
 
     def open(self, evaluator: Evaluator, runtime: Runtime) -> Sampling:  # noqa: ARG002 - the contract's signature
         """Give the probabilities; it learns nothing."""
-        return _Fixed(self.probability)
+        return _Fixed(self)
+
+
+def probability_of(sampler: FixedSampler, case: Case) -> tuple[float, str]:
+    """Return the probability of a case, and why there is none where the sampler fails.
+
+    The probability is 1 then: the case is counted, as one that could not be evaluated, and no rate is distorted.
+    """
+    try:
+        given = sampler.probability(case)
+        if (type(given) is float or isinstance(given, SupportsFloat)) and 0 <= (found := float(given)) <= 1:
+            return found, ""
+        wrong = str(given) if isinstance(given, int | float) else f"an object of the type {type(given).__name__}"
+        return 1.0, f"the sampler {type_name(sampler)} gave {wrong:.40}, not a number from 0 to 1"
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - that of a plug-in may fail in any way
+        return 1.0, f"the sampler {type_name(sampler)} raised {type(error).__name__}"
 
 
 class _Fixed:
     adaptive = False
 
-    def __init__(self, probability: Callable[[Case], float]) -> None:
-        self._probability = probability
+    def __init__(self, sampler: FixedSampler) -> None:
+        self._sampler = sampler
 
     def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> SamplingDecision:  # noqa: ARG002 - as above
-        probability = self._probability(case)
-        return SamplingDecision(probability, probability)
+        probability, fault = probability_of(self._sampler, case)
+        return SamplingDecision(probability, probability, fault=fault)
 
     def learn(self, case: Case, decision: SamplingDecision, *, defect: bool | None, dollars: float) -> None:
         pass

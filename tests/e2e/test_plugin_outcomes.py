@@ -1,4 +1,4 @@
-"""An evaluator of a plug-in that returns what is no outcome costs its own score: no other result, and no process."""
+"""An evaluator or a sampler of a plug-in that fails costs its own evaluation: no other result, and no process."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from monitor.storage.history.reader import HistoryReader
 from tests.support import plugins
+from tests.support.llm import LLMServer
 from tests.support.monitor import MonitorProcess, assert_balanced
 
 CODE = """
@@ -45,6 +46,14 @@ class Careless(Evaluator):
 
     async def evaluate(self, case, judge):
         return RETURNED[case.response]()
+"""
+SAMPLER = """
+from monitor.plugins import FixedSampler
+
+
+class Moody(FixedSampler):
+    def probability(self, case):
+        return {"good": 1.0}[case.response]
 """
 ERRORS = (
     "unknown-reason",
@@ -99,3 +108,28 @@ def test_a_careless_evaluator_costs_its_own_score_and_nothing_else(tmp_path: Pat
     assert "secret" not in log
     with monitor:  # and nothing is left that could end the next process
         monitor.wait_for_total(0, "ragmonitor_spool_records")
+
+
+def test_a_careless_sampler_costs_the_evaluations_that_it_cannot_decide(tmp_path: Path) -> None:
+    with LLMServer() as llm:
+        judge = {"model": "openai/scripted", "api_key": "none", "api_base": llm.url, "max_attempts": 1}
+        moody = {"sample": {"type": "moody"}}
+        evaluators = [{"type": "coherence", **moody}, {"type": "refusal_pattern", **moody}, {"type": "response_length"}]
+        monitor = MonitorProcess(tmp_path, {"judge": judge, "evaluators": evaluators, "alerts": []})
+        entries = {"samplers": {"moody": "moody_plugin:Moody"}}
+        monitor.environment = plugins.install_package(
+            tmp_path / "plugins", "moody_plugin", {"moody_plugin.py": SAMPLER}, entries
+        )
+        with monitor:
+            rows = [
+                {"question": f"What {n}?", "contexts": ["That."], "answer": "good" if n else "bad"} for n in range(3)
+            ]
+            assert monitor.post(json.dumps(rows).encode(), "/v1/cases", "application/json") == 200
+            monitor.wait_for_total(3, "ragmonitor_traces_total", outcome="read")
+            monitor.wait_for_total(0, "ragmonitor_traces_pending")
+            assert_balanced(monitor.samples())
+            assert monitor.total("ragmonitor_unscored_total", evaluator="coherence", reason="error") == 1
+            assert monitor.total("ragmonitor_unscored_total", evaluator="refusal_pattern", reason="error") == 1
+            assert monitor.total("ragmonitor_evaluations_total", evaluator="refusal_pattern") == 2
+            assert monitor.total("ragmonitor_evaluations_total", evaluator="response_length") == 3
+            assert "the sampler moody raised KeyError" in monitor.log.read_text()

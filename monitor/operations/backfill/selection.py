@@ -23,7 +23,7 @@ from monitor.pipeline.scoring import Scorer, scores_of, versions, with_facts
 from monitor.privacy import pseudonyms
 from monitor.privacy.erasure import ErasureMarks
 from monitor.privacy.redaction import Redactor
-from monitor.stages import FixedSampler, Runtime
+from monitor.stages import FixedSampler, Runtime, probability_of
 from monitor.statistics import consistent_sampling
 from monitor.storage import files
 from monitor.storage.history.reader import HistoryReader
@@ -145,7 +145,7 @@ class EvaluationSelector:
             name = one.evaluator.name
             share = self._request.share
             if share is None and isinstance(one.sampler, FixedSampler):
-                share = one.sampler.probability(case)
+                share, _ = probability_of(one.sampler, case)
             applies = skip_reason(one.evaluator, case) is None
             if share is None or not applies or not consistent_sampling.chosen(case.request_id, self._salt, share):
                 self.counts.left_out[name] += 1

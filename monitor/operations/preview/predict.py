@@ -20,7 +20,7 @@ from monitor.operations.preview.traffic import RecordedTraffic
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.sampling import CaseSampler, score_local
 from monitor.pipeline.scoring import EVERY, open_scorer, scores_of, with_facts
-from monitor.stages import FixedSampler, Runtime
+from monitor.stages import FixedSampler, Runtime, probability_of
 
 _EMPTY: Final = Case(
     request_id="",
@@ -174,7 +174,7 @@ def _add(
     rate = float(is_selected)
     if not group.adaptive:
         samplers = [one.sampler for one in group.members]
-        rate = max(one.probability(case) for one in samplers if isinstance(one, FixedSampler))
+        rate = max(probability_of(one, case)[0] for one in samplers if isinstance(one, FixedSampler))
     for number, factor in enumerate(FACTORS):
         share = weight * (rate * factor if group.adaptive else min(rate * factor, 1.0))
         group.shares[number] += share
