@@ -83,10 +83,14 @@ def unfold_cut(value: Value) -> Value:
     if not isinstance(whole, str) or whole[:1] not in ("{", "[") or len(whole) > MAX_TEXT:
         return whole
     repaired = _close(whole[:MAX_CUT])
-    try:
-        return value if repaired is None else orjson.loads(repaired)
-    except orjson.JSONDecodeError:
+    if repaired is None:
         return value
+    parsed: object
+    try:
+        parsed = orjson.loads(repaired)
+    except orjson.JSONDecodeError:
+        parsed = _foreign(repaired)
+    return parsed if isinstance(parsed, (dict, list)) else value
 
 
 def usable(text: str) -> bool:
@@ -257,12 +261,20 @@ def _parse(candidate: str) -> Value:
 
 def _lenient(stripped: str) -> object:
     """Parse texts that strict JSON refuses but senders write: NaN, half of an escaped emoji, the repr of a literal."""
-    if _FOREIGN.search(stripped):
+    parsed = _foreign(stripped)
+    if parsed is None and stripped[0] != '"' and stripped[-1] in "}]":
+        return _literal(stripped)
+    return parsed
+
+
+def _foreign(text: str) -> object:
+    """Parse JSON with NaN or half of an escaped emoji; None for any other text."""
+    if _FOREIGN.search(text):
         try:
-            return _plain(json.loads(stripped, parse_constant=lambda _: None))
+            return _plain(json.loads(text, parse_constant=lambda _: None))
         except (ValueError, RecursionError):
             pass
-    return _literal(stripped) if stripped[0] != '"' and stripped[-1] in "}]" else None
+    return None
 
 
 def _literal(source: str) -> object:

@@ -183,6 +183,13 @@ def test_half_a_character_in_an_escape_does_not_spoil_the_rest(levels: int) -> N
     assert values.repr_field("Document(page_content='\\ud83d\\ude42')", "page_content") == "\U0001f642"
 
 
+def test_half_a_character_or_a_missing_number_does_not_spoil_what_a_length_limit_has_left() -> None:
+    stated = '[{"text": "cut \\ud83d", "score": NaN}, {"text": "whole", "sco'
+    assert values.unfold_cut(stated) == [{"text": "cut \ufffd", "score": None}, {"text": "whole"}]
+    assert values.unfold_cut('["whole", "cut \\ud83') == ["whole"], "cut within the escape"
+    assert values.unfold_cut("[{'text': NaN}, {'te") == "[{'text': NaN}, {'te"
+
+
 def test_a_number_too_long_to_be_written_is_none() -> None:
     assert values.unfold("[0x" + "f" * 5_000 + ", 7]") == [None, 7]
     assert values.unfold("{0x" + "f" * 5_000 + ": 7}") == {"None": 7}
