@@ -1,10 +1,13 @@
 """What evaluations may cost: the estimate is reserved before a call and settled at the real price after it.
 
+Where only reservations of other calls are in the way, a call waits until they are settled: most cost less in the end.
+
 A model's price is the configured one, else that in litellm's price list, read without importing litellm.
 """
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import functools
 import importlib.util
@@ -20,7 +23,9 @@ import anyio
 from monitor.clock import Clock
 from monitor.errors import ConfigError, JudgeError
 from monitor.judge.settings import Budget, JudgeSettings
+from monitor.judge.setup import MAY_COST
 from monitor.model.outcome import UnscoredReason
+from monitor.quantities import dollars
 from monitor.stages.kept_state import KeptState
 from monitor.stages.replica_share import ReplicaShare
 from monitor.statistics.limits import CalendarCap
@@ -101,6 +106,17 @@ def _read(name: str) -> dict[str, Any]:
     return {}
 
 
+def beyond_budget(settings: JudgeSettings, price: Tariff | None) -> str:
+    """Return which cap is less than what a call of ordinary length may cost, in words; empty if none is."""
+    most = price.dollars(*_ORDINARY) if price is not None else 0.0
+    caps = {name: getattr(settings.budget, name) for name in ("dollars_per_hour", "dollars_per_day")}
+    found = next((name for name, cap in caps.items() if cap is not None and most > cap), None)
+    return f"{MAY_COST} {dollars(most)}, more than {found} ({caps[found]:g})" if found is not None else ""
+
+
+_ORDINARY = 2_000, 1_024
+"""Tokens of an ordinary prompt, and the most of a reply."""
+
 _HOUR, _DAY = 3600.0, 86_400.0
 _BLOCKS = 100
 """In how many blocks a budget is claimed on the disk."""
@@ -110,6 +126,8 @@ _BLOCKS = 100
 class _Cap:
     name: str
     cap: CalendarCap
+    whole: bool
+    """Whether it counts things, not dollars."""
     block: float
     """How much is claimed at once: what a kill costs at most, beside the calls that it cuts off."""
     reported: int = -1
@@ -117,6 +135,28 @@ class _Cap:
     claimed: float = 0.0
     """What is on the disk as spent of the period `claimed_in`: never less than what is used."""
     claimed_in: int = -1
+    reserved: float = 0.0
+    """The part of what is used of the period `reserved_in` that `open` calls have reserved and not yet settled."""
+    reserved_in: int = -1
+    open: int = 0
+
+    def reserve(self, amount: float) -> None:
+        """Count `amount` as used, until it is settled."""
+        if self.reserved_in != self.cap.index:
+            self.reserved_in, self.reserved, self.open = self.cap.index, 0.0, 0
+        self.cap.use(amount)
+        self.reserved += amount
+        self.open += 1
+
+    def settle(self, reserved: float, amount: float) -> None:
+        """Replace a reservation by the real amount."""
+        self.cap.use(amount - reserved)
+        self.open -= 1
+        self.reserved = self.reserved - reserved if self.open else 0.0
+
+    def may_fit(self, amount: float) -> bool:
+        """Return whether `amount` fits if all that is reserved is given back."""
+        return self.reserved_in == self.cap.index and self.open > 0 and self.cap.fits(amount - self.reserved)
 
     def claim(self) -> bool:
         """Claim more where more is used than is claimed; whether that is to be written."""
@@ -133,7 +173,7 @@ class Reservation:
     """An amount set aside, with the period of each cap that it was taken from."""
 
     amount: float
-    taken: tuple[tuple[CalendarCap, int], ...]
+    taken: tuple[tuple[_Cap, int], ...]
 
 
 class BudgetTracker:
@@ -146,7 +186,7 @@ class BudgetTracker:
 
     The caps of `budget` are for all replicas together, `group` is this process's share of them: when it changes, so
     does its share of what is left of the period. `spent` is called once per period for each cap that is reached, with
-    its name and the time it resets, as text.
+    its name and the time it resets, as text; empty for a cap that is smaller than what a single call may cost.
     """
 
     def __init__(
@@ -170,16 +210,33 @@ class BudgetTracker:
         self._kept = kept if kept is not None else KeptState()
         self._name = f"budget of {name}"
         self._lock = anyio.Lock()
+        # A question that has its judgement must not wait for one that waits for a judgement.
+        self._turn_of_money, self._turn_of_judgements = anyio.Lock(), anyio.Lock()
+        self._settled = asyncio.Event()
         self._closed = False
         self._restore()
 
-    def reserve_dollars(self, dollars: float) -> Reservation:
-        """Reserve `dollars` for a call. Raises `JudgeError(budget)` if they no longer fit."""
-        return self._reserve(self._money, dollars)
+    def reserve_dollars(self, amount: float) -> Reservation | None:
+        """Reserve US dollars for a call; None if they do not fit as long as other calls are in flight.
 
-    def reserve_judgement(self) -> Reservation:
-        """Reserve one evaluation. Raises `JudgeError(budget)` if it no longer fits."""
+        Raises `JudgeError(budget)` if they no longer fit in the period, or in none.
+        """
+        return self._reserve(self._money, amount)
+
+    def reserve_judgement(self) -> Reservation | None:
+        """Reserve one evaluation, as `reserve_dollars` does for dollars."""
         return self._reserve(self._judgements, 1.0)
+
+    async def wait_for_dollars(self, amount: float, deadline: float) -> Reservation:
+        """Reserve US dollars for a call, in turn; wait for calls in flight until `deadline` (monotonic clock).
+
+        Raises `JudgeError(budget)` if they no longer fit in the period, or in none, or if it waited in vain.
+        """
+        return await self._wait(self._turn_of_money, lambda: self.reserve_dollars(amount), deadline)
+
+    async def wait_for_judgement(self, deadline: float) -> Reservation:
+        """Reserve one evaluation, as `wait_for_dollars` does for dollars."""
+        return await self._wait(self._turn_of_judgements, self.reserve_judgement, deadline)
 
     async def claim(self) -> None:
         """Return when all that is reserved is on the disk as spent. What the disk refuses is spent in memory only."""
@@ -194,9 +251,11 @@ class BudgetTracker:
 
     def settle(self, reservation: Reservation, amount: float) -> None:
         """Replace a reservation by the real `amount`; 0 gives all of it back."""
-        for cap, index in reservation.taken:
-            if cap.index == index:
-                cap.use(amount - reservation.amount)
+        for one, index in reservation.taken:
+            if one.cap.index == index:
+                one.settle(reservation.amount, amount)
+        self._settled.set()
+        self._settled = asyncio.Event()
 
     def _restore(self) -> None:
         if not (self._money or self._judgements):
@@ -216,20 +275,42 @@ class BudgetTracker:
             return {one.name: [one.cap.index, one.cap.used] for one in caps}
         return {one.name: [one.claimed_in, one.claimed] for one in caps}
 
-    def _reserve(self, caps: tuple[_Cap, ...], amount: float) -> Reservation:
+    async def _wait(self, turn: anyio.Lock, reserve: Callable[[], Reservation | None], deadline: float) -> Reservation:
+        left = max(deadline - self._clock.monotonic(), 0.0)
+        with anyio.move_on_after(left):
+            async with turn:  # or small calls would always come before a large one
+                while (found := reserve()) is None:
+                    await self._settled.wait()
+                return found
+        message = f"calls in flight had reserved what is left of the budget, for {left:.0f} s"
+        raise JudgeError(UnscoredReason.BUDGET, message)
+
+    def _reserve(self, caps: tuple[_Cap, ...], amount: float) -> Reservation | None:
         now = self._clock.monotonic() + self._offset
+        waits = False
         for one in caps:
-            cap = one.cap
-            cap.turn(now, self._group.of_budget)
-            if not cap.fits(amount):
-                until = dt.datetime.fromtimestamp(cap.ends, dt.UTC)
-                if one.reported != cap.index:
-                    one.reported = cap.index
-                    self._spent(one.name, f"{until:%Y-%m-%d %H:%M} UTC")
-                raise JudgeError(UnscoredReason.BUDGET, f"{one.name} ({cap.limit:g}) is spent until {until:%H:%M} UTC")
+            one.cap.turn(now, self._group.of_budget)
+            if not one.cap.fits(amount):
+                if not one.may_fit(amount):
+                    raise self._refusal(one, amount)
+                waits = True
+        if waits:
+            return None
         for one in caps:
-            one.cap.use(amount)
-        return Reservation(amount, tuple((one.cap, one.cap.index) for one in caps))
+            one.reserve(amount)
+        return Reservation(amount, tuple((one, one.cap.index) for one in caps))
+
+    def _refusal(self, one: _Cap, amount: float) -> JudgeError:
+        """Return why `amount` does not fit, which is reported once a period."""
+        until = dt.datetime.fromtimestamp(one.cap.ends, dt.UTC)
+        too_small = not one.whole and amount > one.cap.limit
+        if one.reported != one.cap.index:
+            one.reported = one.cap.index
+            self._spent(one.name, "" if too_small else f"{until:%Y-%m-%d %H:%M} UTC")
+        why = f"{one.name} ({one.cap.limit:g}) is spent until {until:%H:%M} UTC"
+        if too_small:
+            why = f"{MAY_COST} {dollars(amount)}, more than {one.name} ({one.cap.limit:g})"
+        return JudgeError(UnscoredReason.BUDGET, why)
 
 
 def estimate_tokens(texts: Iterable[str]) -> int:
@@ -244,7 +325,7 @@ def estimate_tokens(texts: Iterable[str]) -> int:
 def _caps(*limits: tuple[str, float | None, float], whole: bool = False) -> tuple[_Cap, ...]:
     """Make the caps that have a limit; `whole`: of things that are counted."""
     return tuple(
-        _Cap(name, CalendarCap(limit, period), float(limit // _BLOCKS) if whole else limit / _BLOCKS)
+        _Cap(name, CalendarCap(limit, period), whole, float(limit // _BLOCKS) if whole else limit / _BLOCKS)
         for name, limit, period in limits
         if limit is not None
     )

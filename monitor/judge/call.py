@@ -144,7 +144,7 @@ class Caller:
         calls, seconds = usage.calls, usage.seconds
         try:
             async with self._admission.admit(deadline, probe=usage.probe) as held:
-                reply = await self._exchange(question, form, held, usage)
+                reply = await self._exchange(question, form, held, deadline, usage)
             data = codec.decode(reply, question)
         except JudgeError as error:
             self._metrics.outcome(error.reason)
@@ -156,12 +156,15 @@ class Caller:
         return data, reply.model
 
     async def _exchange(
-        self, question: Question | Prompt, form: RequestForm, held: Pass, usage: QuestionUsage
+        self, question: Question | Prompt, form: RequestForm, held: Pass, deadline: float, usage: QuestionUsage
     ) -> Reply:
         call = codec.encode(question, self._secret, form)
         prompt_tokens = estimate_tokens(message["content"] for message in call.messages)
-        reserved = self._budget.reserve_dollars(self._tariff.dollars(prompt_tokens, form.max_tokens))
+        highest = self._tariff.dollars(prompt_tokens, form.max_tokens)
+        with self._pause.waiting(probe=usage.probe):
+            reserved = await self._budget.wait_for_dollars(highest, deadline)
         try:
+            self._pause.check(probe=usage.probe)
             await self._budget.claim()
         except BaseException:
             self._budget.settle(reserved, 0.0)

@@ -304,7 +304,8 @@ class JudgeClient:
 
     async def _within_budget(self, question: Question | Prompt, deadline: float, usage: QuestionUsage) -> Verdict:
         try:
-            judgement = self._budget.reserve_judgement()
+            with self.pause.waiting(probe=usage.probe):
+                judgement = await self._budget.wait_for_judgement(deadline)
         except JudgeError as error:
             self._metrics.outcome(error.reason)
             raise
@@ -374,6 +375,8 @@ class JudgeClient:
 
     def _budget_spent(self, cap: str, until: str) -> None:
         message = f"the judge's {cap} is spent: evaluations until {until} stay unscored"
+        if not until:
+            message = f"one call to the judge may cost more than its {cap}: such evaluations stay unscored"
         self._events.warning(Event.JUDGE_BUDGET_SPENT, message, model=self.model, cap=cap, until=until)
 
 

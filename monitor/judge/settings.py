@@ -125,7 +125,8 @@ class JudgeSettings(Component):
     since its row says what came of it: one call later than others."""
 
     budget: Budget = Budget()
-    """Limits on the cost of evaluations."""
+    """Limits on the cost of evaluations. A call reserves the most it may cost and is charged what it did cost; where
+    only calls in flight are in the way, the next one waits for them, up to `max_age`."""
 
     price: Price | None = None
     """Price of the model, if LiteLLM does not know it or you pay a different one. Discounts, such as for cached input,

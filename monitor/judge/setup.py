@@ -38,6 +38,9 @@ SAID: Final[Mapping[PauseCause, str]] = {
 UNREACHABLE: Final = "the provider cannot be reached"
 """The beginning of every message about a connection that was not made, or broke."""
 
+MAY_COST: Final = "one call may cost up to"
+"""The beginning of every message about a budget that is smaller than a single call may be."""
+
 REDIRECTED: Final = "the address redirects elsewhere, which is not followed"
 """The beginning of every message about a redirect: the prompt and the key go to no other address."""
 

@@ -9,6 +9,7 @@ from monitor import registry
 from monitor.config import Config
 from monitor.config import limits as memory_limits
 from monitor.jobs.review.reviewers import read_reviewers, readable_by_others
+from monitor.judge.budget import beyond_budget
 from monitor.judge.client import check_judge_settings
 from monitor.judge.setup import before_a_call, place_of, remedy
 
@@ -33,7 +34,10 @@ def warnings(config: Config) -> Iterator[str]:
             yield f"{one.evaluator.name} is off, as `optional: true` allows: {why}"
     for name, settings in config.judges_with_models.items():
         place = place_of(name)
-        check_judge_settings(settings, place)
+        price = check_judge_settings(settings, place)
+        too_small = beyond_budget(settings, price)
+        if too_small:
+            yield f"{place}.budget: {too_small}; evaluations will stay unscored. To fix it: raise that limit"
         missing = before_a_call(settings, os.environ, place)
         if missing is not None:
             what = remedy(missing.cause, place, model=settings.model or "")

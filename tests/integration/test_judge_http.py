@@ -476,6 +476,18 @@ async def test_a_retry_after_with_a_date_of_too_many_digits_is_left_out(rig, llm
         assert (await judge.ask(question())).attempts == 2
 
 
+async def test_with_thirty_two_callers_a_budget_that_can_reserve_three_calls_is_spent_on_verdicts(rig, llm):
+    llm.always(say.slow(good(), 0.1))
+    price = {"input_per_million": 0, "output_per_million": 1000}  # 0.05 dollars reserved, 0.02 paid
+    async with rig.judge(max_concurrency=32, price=price, budget={"dollars_per_day": 0.17}) as judge:
+        asked = (judge.ask(question(str(number))) for number in range(6))
+        assert {one.data["score"] for one in await asyncio.gather(*asked)} == {5}
+        with pytest.raises(JudgeError, match=r"dollars_per_day \(0\.17\) is spent"):
+            await asyncio.gather(judge.ask(question("seventh")), judge.ask(question("eighth")))
+    assert rig.value("ragmonitor_judge_cost_dollars_total") == pytest.approx(0.14)
+    assert llm.most_at_once <= 3
+
+
 async def test_with_thirty_two_callers_and_no_usage_the_budget_is_not_overrun(rig, llm):
     """F12."""
     llm.always(say.no_usage(explanation="fine", score=5))

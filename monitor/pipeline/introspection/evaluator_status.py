@@ -153,7 +153,8 @@ def _overloaded(facts: StatusFacts) -> EvaluatorStatus | None:
         remedy = "Lower its sample or sampling.traces, or raise judge.max_concurrency and the provider's limits."
         return EvaluatorStatus(State.OVERLOADED, why, remedy)
     if unpaid:
-        why = f"The budget of its judge is spent: it left out {number_of(unpaid, 'evaluation')} in the last {_WINDOW}."
+        left_out = number_of(unpaid, "evaluation")
+        why = f"The budget of its judge is spent, or less than one call: it left out {left_out} in the last {_WINDOW}."
         remedy = "Raise judge.budget, or lower its sample. `rag-monitor plan` estimates both."
         return EvaluatorStatus(State.OVERLOADED, why, remedy)
     return None

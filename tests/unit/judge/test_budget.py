@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import asyncio
+
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.clock import ManualClock
 from monitor.errors import JudgeError
-from monitor.judge.budget import BudgetTracker, estimate_tokens
+from monitor.judge.budget import BudgetTracker, Reservation, estimate_tokens
 from monitor.judge.settings import Budget
 from monitor.model.outcome import UnscoredReason
 from monitor.stages.replica_share import ReplicaShare
+from tests.support.virtual_time import LoopClock
 
 MIDNIGHT = 1_700_006_400.0 - 1_700_006_400.0 % 86_400
 
@@ -19,11 +23,23 @@ def purse(clock: ManualClock | None = None, **caps: float) -> BudgetTracker:
 
 
 def refused(of: BudgetTracker, dollars: float) -> bool:
+    """Whether it hands out nothing, for the period or for as long as others are in flight."""
     try:
-        of.reserve_dollars(dollars)
+        return of.reserve_dollars(dollars) is None
     except JudgeError as error:
         return error.reason is UnscoredReason.BUDGET
-    return False
+
+
+def reserved(of: BudgetTracker, dollars: float) -> Reservation:
+    found = of.reserve_dollars(dollars)
+    assert found is not None
+    return found
+
+
+def judgement(of: BudgetTracker) -> Reservation:
+    found = of.reserve_judgement()
+    assert found is not None
+    return found
 
 
 def test_what_is_reserved_counts_before_the_call_has_ended():
@@ -36,7 +52,7 @@ def test_what_is_reserved_counts_before_the_call_has_ended():
 def test_what_is_settled_for_less_makes_room():
     """J9."""
     mine = purse(dollars_per_day=1)
-    mine.settle(mine.reserve_dollars(1.0), 0.25)
+    mine.settle(reserved(mine, 1.0), 0.25)
     assert not refused(mine, 0.75)
     assert refused(mine, 0.01)
 
@@ -58,7 +74,7 @@ def test_the_hourly_cap_holds_within_the_daily_one():
 def test_a_call_over_the_end_of_a_period_is_not_taken_out_of_the_next():
     clock = ManualClock(MIDNIGHT)
     mine = purse(clock, dollars_per_day=1)
-    over_midnight = mine.reserve_dollars(1)
+    over_midnight = reserved(mine, 1)
     clock.advance(86_400)
     mine.reserve_dollars(1)
     mine.settle(over_midnight, 0)
@@ -78,9 +94,8 @@ def test_a_jump_of_the_wall_clock_opens_no_new_period(jump):
 def test_judgements_have_a_cap_of_their_own():
     """J9."""
     mine = purse(evaluations_per_day=1)
-    given_back = mine.reserve_judgement()
-    mine.settle(given_back, 0)
-    mine.settle(mine.reserve_judgement(), 1)
+    mine.settle(judgement(mine), 0)
+    mine.settle(judgement(mine), 1)
     with pytest.raises(JudgeError, match="evaluations_per_day"):
         mine.reserve_judgement()
     mine.reserve_dollars(1_000_000)
@@ -91,12 +106,90 @@ def test_a_cap_is_told_once_a_period():
     told: list[str] = []
     clock = ManualClock(MIDNIGHT)
     mine = BudgetTracker(Budget(dollars_per_day=1), clock, lambda cap, _until: told.append(cap))
-    for _ in range(3):
-        refused(mine, 2)
-    assert told == ["dollars_per_day"]
-    clock.advance(86_400)
-    refused(mine, 2)
+    for _ in range(2):
+        mine.settle(reserved(mine, 1), 1)
+        for _ in range(3):
+            assert refused(mine, 1)
+        clock.advance(86_400)
     assert told == ["dollars_per_day"] * 2
+
+
+def test_where_only_calls_in_flight_are_in_the_way_the_budget_is_not_spent():
+    told: list[str] = []
+    mine = BudgetTracker(Budget(dollars_per_day=1), ManualClock(MIDNIGHT), lambda cap, _until: told.append(cap))
+    first, second = reserved(mine, 0.5), reserved(mine, 0.5)
+    assert mine.reserve_dollars(0.5) is None
+    mine.settle(first, 0.1)
+    third = reserved(mine, 0.4)
+    assert mine.reserve_dollars(0.4) is None
+    mine.settle(second, 0.5)
+    mine.settle(third, 0.1)
+    assert told == []
+    with pytest.raises(JudgeError, match=r"dollars_per_day \(1\) is spent until 00:00 UTC"):
+        mine.reserve_dollars(0.4)
+    assert told == ["dollars_per_day"]
+
+
+def test_a_cap_below_the_price_of_one_call_says_so_and_is_told_without_a_time():
+    told: list[tuple[str, str]] = []
+    mine = BudgetTracker(Budget(dollars_per_day=0.0005), ManualClock(MIDNIGHT), lambda *one: told.append(one))
+    for _ in range(2):
+        with pytest.raises(JudgeError) as refusal:
+            mine.reserve_dollars(0.00075)
+        assert str(refusal.value) == "one call may cost up to $0.00075, more than dollars_per_day (0.0005)"
+        assert refusal.value.reason is UnscoredReason.BUDGET
+    assert told == [("dollars_per_day", "")]
+
+
+def test_what_was_reserved_before_midnight_does_not_make_the_next_day_wait():
+    clock = ManualClock(MIDNIGHT)
+    mine = purse(clock, dollars_per_day=1)
+    before = reserved(mine, 1)
+    clock.advance(86_400)
+    mine.settle(reserved(mine, 1), 1)
+    with pytest.raises(JudgeError, match="is spent"):
+        mine.reserve_dollars(0.1)
+    mine.settle(before, 0)
+    with pytest.raises(JudgeError, match="is spent"):
+        mine.reserve_dollars(0.1)
+
+
+@pytest.mark.anyio
+async def test_calls_wait_in_turn_for_room_so_that_small_ones_do_not_keep_out_a_large_one():
+    mine = BudgetTracker(Budget(dollars_per_day=1), LoopClock())
+    order: list[float] = []
+    taken: list[Reservation] = []
+
+    async def one(amount: float) -> None:
+        taken.append(await mine.wait_for_dollars(amount, asyncio.get_running_loop().time() + 600))
+        order.append(amount)
+
+    held = [reserved(mine, 0.5), reserved(mine, 0.4)]
+    async with anyio.create_task_group() as tasks:
+        for amount in (0.6, 0.1, 0.1):
+            tasks.start_soon(one, amount)
+            await asyncio.sleep(1)
+        assert order == []
+        for before in held:
+            mine.settle(before, 0.1)
+            await asyncio.sleep(1)
+    assert order == [0.6, 0.1, 0.1]
+
+
+@pytest.mark.anyio
+async def test_a_call_that_waits_in_vain_ends_at_its_deadline_and_leaves_nothing_reserved():
+    told: list[str] = []
+    loop = asyncio.get_running_loop()
+    mine = BudgetTracker(Budget(dollars_per_day=1), LoopClock(), lambda cap, _until: told.append(cap))
+    held = reserved(mine, 1)
+    began = loop.time()
+    with pytest.raises(JudgeError, match="calls in flight had reserved") as failed:
+        await mine.wait_for_dollars(0.5, began + 60)
+    assert failed.value.reason is UnscoredReason.BUDGET
+    assert loop.time() - began == pytest.approx(60)
+    mine.settle(held, 0)
+    assert not refused(mine, 1)
+    assert told == []
 
 
 @given(st.lists(st.tuples(st.floats(0, 2), st.floats(0, 1), st.booleans())))
@@ -108,6 +201,8 @@ def test_no_order_of_calls_that_cost_no_more_than_reserved_overruns_a_cap(calls)
         try:
             reservation = mine.reserve_dollars(estimate)
         except JudgeError:
+            continue
+        if reservation is None:
             continue
         spent += estimate * share
         if ends_now:
@@ -153,7 +248,8 @@ def _judgements(purse: BudgetTracker, at_most: int = 1000) -> int:
     """How many judgements it gives out."""
     for number in range(at_most):
         try:
-            purse.reserve_judgement()
+            if purse.reserve_judgement() is None:
+                return number
         except JudgeError:
             return number
     return at_most

@@ -13,6 +13,7 @@ from monitor.judge.client import open_judge
 from monitor.judge.provider import Reply
 from monitor.judge.retry import CallFault
 from monitor.judge.settings import JudgeSettings
+from monitor.judge.setup import PauseCause
 from monitor.model.outcome import UnscoredReason
 from tests.support.judge import GOOD, FakeProvider, Rig, down
 
@@ -192,6 +193,44 @@ async def test_a_fault_is_not_kept():
     provider = FakeProvider(lambda call: CallFault(UnscoredReason.REFUSAL, "no") if call == 1 else GOOD)
     rig = Rig(provider, cache={"max_entries": 10})
     assert [await rig.reason(), await rig.reason()] == [UnscoredReason.REFUSAL, None]
+
+
+async def test_more_calls_at_once_than_a_budget_can_reserve_wait_for_each_other_and_all_are_answered():
+    """A call costs 0.015 dollars, and reserves about twenty times as much."""
+    provider = FakeProvider(lambda _: GOOD)
+    rig = Rig(provider, max_concurrency=16, budget={"dollars_per_day": 1})
+    assert await asyncio.gather(*(rig.reason(str(number)) for number in range(30))) == [None] * 30
+    assert provider.most_at_once < 6
+    assert rig.events("judge_budget_spent") == 0
+    assert rig.count("budget") == 0
+
+
+async def test_more_questions_at_once_than_are_left_of_a_day_wait_until_those_before_them_are_answered():
+    """Those that come to nothing make room for the next."""
+    provider = FakeProvider(lambda call: CallFault(UnscoredReason.PROVIDER_ERROR, "no") if call <= 3 else GOOD)
+    rig = Rig(provider, budget={"evaluations_per_day": 4})
+    reasons = await asyncio.gather(*(rig.reason(str(number)) for number in range(10)))
+    assert reasons.count(None) == 4
+    assert reasons.count(UnscoredReason.PROVIDER_ERROR) == 3
+    assert reasons.count(UnscoredReason.BUDGET) == 3
+
+
+async def test_calls_that_wait_for_the_budget_are_not_made_when_the_judge_is_paused_meanwhile():
+    fault = CallFault(UnscoredReason.AUTH, "the key is rejected", pauses=PauseCause.REFUSED)
+    provider = FakeProvider(lambda _: fault)
+    rig = Rig(provider, max_concurrency=16, budget={"dollars_per_day": 0.4})
+    reasons = await asyncio.gather(*(rig.reason(str(number)) for number in range(8)))
+    assert len(provider.calls) == 1
+    assert sorted(reasons) == [UnscoredReason.AUTH] + [UnscoredReason.PAUSED] * 7
+
+
+async def test_a_budget_below_the_price_of_a_call_is_told_as_that_and_no_call_is_made():
+    provider = FakeProvider(lambda _: GOOD)
+    rig = Rig(provider, budget={"dollars_per_day": 0.05})
+    with pytest.raises(JudgeError, match=r"one call may cost up to \$0\.\d+, more than dollars_per_day \(0\.05\)"):
+        await rig.ask()
+    assert provider.calls == []
+    assert rig.events("judge_budget_spent") == 1
 
 
 async def test_a_cap_on_judgements_counts_answers_not_outages():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from monitor.judge.settings import CLASSIFIER
-from monitor.judge.setup import REDIRECTED, UNREACHABLE, PauseCause, cause_in
+from monitor.judge.setup import MAY_COST, REDIRECTED, UNREACHABLE, PauseCause, cause_in
 from monitor.model.external import USER_FEEDBACK, ScoreSource
 from monitor.model.outcome import SkippedReason, UnscoredReason
 from monitor.pipeline.introspection.explain import Cause, EvaluatorSetup, MonitorSetup, at_least
@@ -158,7 +158,8 @@ def of_unscored(reason: str, detail: str, evaluator: EvaluatorSetup | None) -> R
 
 def _budget(judge: str, detail: str, _: EvaluatorSetup | None) -> tuple[str, str]:
     cap = _CAP.search(detail)
-    return "the judge's budget is spent", f"{judge}.budget.{cap[1]}: higher" if cap else f"{judge}.budget: higher"
+    text = "the judge's budget is too small" if MAY_COST in detail else "the judge's budget is spent"
+    return text, f"{judge}.budget.{cap[1]}: higher" if cap else f"{judge}.budget: higher"
 
 
 def _timeout(judge: str, _: str, evaluator: EvaluatorSetup | None) -> tuple[str, str]:

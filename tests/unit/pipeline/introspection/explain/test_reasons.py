@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.judge.setup import REDIRECTED
+from monitor.judge.setup import MAY_COST, REDIRECTED
 from monitor.model.outcome import SkippedReason, UnscoredReason
 from monitor.pipeline.introspection.explain import Cause, EvaluatorSetup, MonitorSetup, reasons
 from monitor.pipeline.ledger import RequestOutcome, TraceOutcome
@@ -54,6 +54,12 @@ def test_a_spent_budget_names_the_cap_that_is_spent(cap):
     told = reasons.of_unscored("budget", f"{cap} (20) is spent until 00:00 UTC", EVALUATOR)
     assert told.setting == f"judges.small.budget.{cap}: higher"
     assert "until 00:00 UTC" in told.text
+
+
+def test_a_budget_below_the_price_of_one_call_is_too_small_and_not_spent():
+    told = reasons.of_unscored("budget", f"{MAY_COST} $0.00075, more than dollars_per_day (0.0005)", EVALUATOR)
+    assert told.text.startswith("the judge's budget is too small (one call may cost up to $0.00075")
+    assert told.setting == "judges.small.budget.dollars_per_day: higher"
 
 
 def test_a_redirect_asks_for_the_address_that_it_leads_to():
