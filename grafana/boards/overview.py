@@ -43,7 +43,8 @@ def _figures() -> list[Panel]:
         ),
         figure(
             "Answers received",
-            "Traces and rows received within the window, from all sources, before sampling.",
+            "Traces and rows received within the window, from all sources, before sampling. A trace of several services"
+            " counts for the one whose part came first.",
             COUNT,
             Query(increase("ragmonitor_traces_received_total", APP, by="")),
             empty="nothing received",

@@ -283,6 +283,9 @@ The ledger: `ragmonitor_traces_received_total` = the sum of `ragmonitor_traces_t
 `ragmonitor_non_production_evaluations_total` + `ragmonitor_unscored_total` + `ragmonitor_skipped_total` +
 `ragmonitor_evaluations_pending`, for every app and evaluator. Late results and traffic that is not production are in
 families of their own: no rate needs a selector to leave them out.
+
+A trace may span several services. It is counted under the one whose part of it came first, such as a gateway, its
+requests and all that follows from them under the service that answered them.
 """
 
 

@@ -125,9 +125,13 @@ class InFlight:
 
     def read(self, complete: Complete, found: TraceReading, work: Work = NOTHING) -> list[OpenRequest]:
         """Begin the requests found in what was begun, at least one; it ends with the last of them."""
-        self._ledger.found(complete.app, complete.source, len(found.readings), found.left_out)
-        self._open[complete] = len(found.readings)
-        notes = self._notes.divide(self._all[complete], [one.case.request_id for one in found.readings])
+        cases = [one.case for one in found.readings]
+        for case in cases:
+            self._ledger.found(case.app, complete.source, 1)
+        if found.left_out:
+            self._ledger.found(cases[0].app, complete.source, 0, found.left_out)  # whose they are was not read
+        self._open[complete] = len(cases)
+        notes = self._notes.divide(self._all[complete], cases)
         work.set({"rag_monitor.requests": len(found.readings)})
         alone = len(notes) == 1
         return [OpenRequest(complete, one, note, work, alone) for one, note in zip(found.readings, notes, strict=True)]
@@ -135,7 +139,7 @@ class InFlight:
     def end_request(self, one: OpenRequest, outcome: RequestOutcome) -> None:
         """End a request that was read; with the last one of a trace also the trace."""
         complete = one.complete
-        self._ledger.request_ended(complete.app, complete.source, outcome)
+        self._ledger.request_ended(one.reading.case.app, complete.source, outcome)
         self._notes.end(one.note, outcome)
         self._open[complete] -= 1
         if not self._open[complete]:

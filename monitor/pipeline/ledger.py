@@ -3,8 +3,9 @@
     traces received = the sum over all outcomes of traces + pending traces
     requests found in traces = the sum over all outcomes of requests + pending requests
 
-A row is a trace here, and its turns are requests. All changes, and the scrape, happen on the event loop without waiting
-in between, so both equations hold at every scrape.
+A row is a trace here, and its turns are requests. Both hold for each app: a trace is counted under the service whose
+part of it came first, a request under the service that answered it, as in all rates. All changes, and the scrape,
+happen on the event loop without waiting in between, so both equations hold at every scrape.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class Ledger:
             self._recorder.count(RequestStep(page.app, source, "", outcome.value), 1)
 
     def found(self, app: str, source: str, requests: int, left_out: int = 0) -> None:
-        """Count the requests found in a trace; they are now pending, except `left_out`, which are beyond the limit."""
+        """Count the requests of `app` found in a trace; they are now pending, except `left_out`, beyond the limit."""
         page = self._page(app, source)
         page.found.inc(requests + left_out)
         page.open_requests.inc(requests)
@@ -127,7 +128,7 @@ class Ledger:
                 self._recorder.count(RequestStep(page.app, source, "", RequestOutcome.TOO_MANY.value), left_out)
 
     def request_ended(self, app: str, source: str, outcome: RequestOutcome) -> None:
-        """Count the end of a pending request; `app` and `source` are those its trace was received under."""
+        """Count the end of a pending request; `app` and `source` are those it was found under."""
         page = self._page(app, source)
         self._request_outcome(page, source, outcome).inc()
         page.open_requests.dec()

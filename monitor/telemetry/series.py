@@ -84,7 +84,8 @@ class Series:
     # The ledger, and what is read from the traffic.
     traces_received = counter(
         "ragmonitor_traces_received",
-        "Traces seen, each counted once, including those recovered from the spool at start.",
+        "Traces seen, each counted once, including those recovered from the spool at start; `app` is the service whose "
+        "part of the trace came first.",
         ("app", "source"),
     )
     traces = counter(
@@ -98,7 +99,7 @@ class Series:
     requests_found = counter(
         "ragmonitor_requests_found",
         "Requests found in traces that were read: most traces hold one, a batch or a conversation holds several. A row "
-        "is a trace here, each of its turns a request.",
+        "is a trace here, each of its turns a request. `app` is the service that answered.",
         ("app", "source"),
     )
     requests_ended = counter(

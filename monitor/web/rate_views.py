@@ -185,7 +185,7 @@ class AppView(ApiModel):
     state: RateState
     rates: list[RateView]
     received: int
-    """Traces received."""
+    """Traces received under this name: that of the service whose part of the trace came first."""
     pending: int
     """Traces that have not ended."""
     ended: dict[str, int]

@@ -172,11 +172,15 @@ def _why_no_scores(pair: Pair, counters: CounterValues) -> str:
     if counters.selected.get(pair):
         return "The first answers are being evaluated."
     traces = counters.traces.get(pair[0], TraceCounts())
-    if not traces.received:
+    if not traces.received and not traces.ended:
         return "No trace of this app has arrived since the monitor started."
     if traces.ended.get("evaluated"):
         return "No answer has been sampled for this evaluator yet."
-    return f"None of {number_of(traces.received, 'trace')} was evaluated: {traces.not_evaluated}."
+    if not traces.not_evaluated:
+        return f"{number_of(traces.received, 'trace')} began here; other services answered."
+    ended = sum(traces.ended.values())
+    arrived = number_of(traces.received, "trace") if traces.received else number_of(ended, "request")
+    return f"None of {arrived} was evaluated: {traces.not_evaluated}."
 
 
 def _trend(

@@ -5,6 +5,11 @@ the usual traffic. In process, evaluations from before a restart are restored fr
 the first day after a restart the usual traffic is unknown, and no more evaluations are expected than took place at the
 same time of day on the days before: a restart during a quiet night raises no alarm.
 
+A trace is received under the service whose part of it came first, such as a gateway, and its answers are scored under
+the service that answered. An app that is scored and has received no trace under its own name is compared with the
+traffic of all apps together. In process that is known once it has been scored since the start: of an app that is only
+known from the history, nobody can tell whether it stands behind another or is gone.
+
 The evaluators of `context_rates` score the same answers as the others. So that one outage is one alert, they raise it
 only in an app in which no other evaluator scores enough answers to notice.
 """
@@ -93,6 +98,8 @@ class EvaluationsMissing(Condition):
         self._began = self._clock.now()
         self._arrived: defaultdict[str, int] = defaultdict(int)
         self._received: dict[str, _TrafficCounts] = {}
+        self._of_all = _TrafficCounts(self._began)
+        self._scored_here: set[str] = set()
         self._scored: dict[tuple[str, str], _TrafficCounts] = {}
         self._missing_since: dict[tuple[str, str], float] = {}
 
@@ -103,6 +110,7 @@ class EvaluationsMissing(Condition):
     def on_result(self, result: EvaluationResult, app: str) -> None:
         """Count a score."""
         if isinstance(result.outcome, Score):
+            self._scored_here.add(app)
             self.on_history(app, result.evaluator, result.evaluated_at, 1)
 
     def on_reload(self, evaluators: Collection[str]) -> None:
@@ -122,6 +130,7 @@ class EvaluationsMissing(Condition):
         """Yield one finding for each app and evaluator."""
         for app, number in self._arrived.items():
             self._received.setdefault(app, _TrafficCounts(now)).add(now, number)
+            self._of_all.add(now, number)
         self._arrived.clear()
         noticed = {
             app
@@ -152,7 +161,7 @@ class EvaluationsMissing(Condition):
 
     def _expected(self, app: str, scored: _TrafficCounts, now: float) -> float:
         """Return how many evaluations the last hour should have had."""
-        received = self._received.get(app)
+        received = self._received.get(app, self._of_all if app in self._scored_here else None)
         arrived = received.between(now - _HOUR, now) if received is not None else 0.0
         if received is None or not arrived:
             return 0.0
@@ -176,9 +185,11 @@ _EVALUATED, _ARRIVED = EVALUATIONS["record"], _RECEIVED["record"]
 _RATES_OF_CONTEXT = "|".join(OWN)
 _OTHERS = f'avg_over_time({_EVALUATED}{{evaluator!~"{_RATES_OF_CONTEXT}"}}[3d]) > {AT_LEAST}\n{OWN_EVALUATORS}'
 
+_OF_ALL = f"sum({_ARRIVED}) / (sum(avg_over_time({_ARRIVED}[3d])) > 0)"
 _EXPRESSION = (
-    f"avg_over_time({_EVALUATED}[3d])\n* on (app) group_left ()\n"
-    f"({_ARRIVED} / (avg_over_time({_ARRIVED}[3d]) > 0))\n"
+    f"avg_over_time({_EVALUATED}[3d])\n* on (app) group_left () (\n"
+    f"  {_ARRIVED} / (avg_over_time({_ARRIVED}[3d]) > 0)\n"
+    f"  or on (app)\n  group by (app) (avg_over_time({_EVALUATED}[3d])) * on () group_left () ({_OF_ALL})\n)\n"
     f"> {AT_LEAST}\nunless on (app, evaluator)\n{_EVALUATED} > 0\n{OWN_EVALUATORS}\n"
     f'unless on (app, evaluator) (\n  {_EVALUATED}{{evaluator=~"{_RATES_OF_CONTEXT}"}}\n  and on (app) (\n'
     f"{indent(_OTHERS, ' ' * 4)}\n  )\n)"
@@ -188,8 +199,8 @@ _EXPRESSION = (
 def _tests() -> Iterator[Test]:
     pair = ("shop", "any")
 
-    def received(pieces: Sequence[tuple[int, float]], **how: Any) -> list[Series]:
-        of = {"app": "shop", "source": "otlp_grpc"}
+    def received(pieces: Sequence[tuple[int, float]], app: str = "shop", **how: Any) -> list[Series]:
+        of = {"app": app, "source": "otlp_grpc"}
         return [input_series("ragmonitor_traces_received_total", of, counter_values(pieces, **how))]
 
     busy = received([(8 * HOUR, 100)])
@@ -200,6 +211,9 @@ def _tests() -> Iterator[Test]:
         *evaluation_counters(*pair, [(4 * HOUR, 10.0, 0.0)], version=OTHER, since=4 * HOUR),
     ]
     few = [(minutes, each / 50, rate) for minutes, each, rate in stops]
+    gateway = received([(8 * HOUR, 100)], app="gateway")
+    idle_gateway = received([(4 * HOUR, 100), (4 * HOUR, 0)], app="gateway")
+    behind = received([(8 * HOUR, 0)])
     idle = received([(4 * HOUR, 100), (4 * HOUR, 0)])
     of_context = evaluation_counters("shop", next(iter(OWN)), stops)
     cases: tuple[tuple[str, list[Series], str], ...] = (
@@ -212,6 +226,10 @@ def _tests() -> Iterator[Test]:
         ("evaluations", [*busy, *evaluation_counters(*pair, steady)], ""),
         ("evaluations, one replica gone", [*busy, *evaluation_counters(*pair, steady, gone_at=4 * HOUR)], ""),
         ("evaluations by a new version of the evaluator", [*busy, *replaced], ""),
+        ("requests behind a gateway", [*gateway, *behind, *evaluation_counters(*pair, stops)], "any"),
+        ("evaluations behind a gateway", [*gateway, *behind, *evaluation_counters(*pair, steady)], ""),
+        ("no requests behind a gateway either", [*idle_gateway, *behind, *evaluation_counters(*pair, stops)], ""),
+        ("no requests, but another app has some", [*gateway, *idle, *evaluation_counters(*pair, stops)], ""),
         ("no requests either", [*idle, *evaluation_counters(*pair, stops)], ""),
         ("too few were ever expected", [*busy, *evaluation_counters(*pair, few)], ""),
         (

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import replace
 from typing import Any, Final
 
 from monitor.clock import Clock
-from monitor.model.case import ContextStatus, Reading, ReadingStatus, changed
+from monitor.model.case import Case, ContextStatus, Reading, ReadingStatus, changed
 from monitor.model.outcome import EvaluationResult, RateScope, Score, Skipped
 from monitor.model.request_log import EvaluatorDecision, RequestRecord, RequestStep
 from monitor.pipeline.ledger import RequestOutcome, TraceOutcome
@@ -43,9 +42,15 @@ class RequestNote:
         """The id of the request."""
         return self._opened.request_id
 
-    def of_request(self, request_id: str) -> RequestNote:
+    def of_request(self, case: Case) -> RequestNote:
         """Begin the note of one request of the trace that this is the note of."""
-        return RequestNote(replace(self._opened, request_id=request_id, part_of=self.request_id), self._clock)
+        opened = changed(self._opened, request_id=case.request_id, app=case.app, part_of=self.request_id)
+        return RequestNote(opened, self._clock)
+
+    def answered_by(self, app: str) -> None:
+        """Note the service that answered the request; until now it was the one whose part of the trace came first."""
+        if app != self._opened.app:
+            self._opened = changed(self._opened, app=app)
 
     def read(self, reading: Reading) -> None:
         """Note the facts of the request, none of its texts."""
@@ -133,12 +138,15 @@ class RequestNotes:
         _CURRENT.set(note)
         return note
 
-    def divide(self, note: RequestNote | None, request_ids: Sequence[str]) -> list[RequestNote | None]:
+    def divide(self, note: RequestNote | None, cases: Sequence[Case]) -> list[RequestNote | None]:
         """Continue what `begin` returned with a note for each request of the trace; `enter` makes one the current."""
-        if note is None or list(request_ids) == [note.request_id]:
-            return [note] * len(request_ids)
+        if note is None:
+            return [None] * len(cases)
+        if [one.request_id for one in cases] == [note.request_id]:
+            note.answered_by(cases[0].app)
+            return [note]
         del self._open[note]
-        notes = [note.of_request(one) for one in request_ids]
+        notes = [note.of_request(one) for one in cases]
         self._open |= dict.fromkeys(notes)
         return list(notes)
 

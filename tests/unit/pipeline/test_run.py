@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import anyio
 import pytest
 
+from monitor.model.request_log import RequestRecord, RequestStep
+from monitor.model.span import SpanBatch
+from monitor.transport.otlp import json_mapping, wire
 from tests.support.ingest import spans, trace_id
 from tests.support.pipeline import Handed, pipeline
 from tests.support.runtime import total
@@ -69,3 +73,73 @@ async def test_our_own_telemetry_tells_what_was_kept_of_a_delivery(tmp_path):
     assert one.facts["rag_monitor.kept_traces"] == 1
     assert at.outcome("invalid") == 1
     assert total(at.metrics, "ragmonitor_traces_total", app="shop", outcome="invalid") == 1
+
+
+class Kept:
+    """A recorder that remembers."""
+
+    def __init__(self):
+        self.records: list[RequestRecord] = []
+        self.steps: dict[RequestStep, int] = {}
+
+    def keep(self, record):
+        self.records.append(record)
+
+    def count(self, step, number=1, expected=0.0):
+        self.steps[step] = self.steps.get(step, 0) + number
+
+
+def groups_of(service, *listed):
+    """What one service sends: spans of the trace with the number 1, each its id, its parent's id and attributes."""
+    made = [
+        {
+            "traceId": trace_id(1).hex(),
+            "spanId": f"{one:016x}",
+            "parentSpanId": f"{parent:016x}" if parent else "",
+            "name": service,
+            "startTimeUnixNano": str(one),
+            "endTimeUnixNano": str(one + 10),
+            "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()],
+        }
+        for one, parent, attributes in listed
+    ]
+    resource = {"attributes": [{"key": "service.name", "value": {"stringValue": service}}]}
+    body = {"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": {"name": "own"}, "spans": made}]}]}
+    return wire.split(json_mapping.to_protobuf("traces", json.dumps(body).encode()))
+
+
+def answer(number):
+    """The spans of one answered question."""
+    asked, said = f"Why is it {number}?", f"Since it is {number}."
+    chain = {"openinference.span.kind": "CHAIN", "input.value": asked, "output.value": said}
+    call = {
+        "openinference.span.kind": "LLM",
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": asked,
+        "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.content": said,
+    }
+    return (10 * number, 1, chain), (10 * number + 1, 10 * number, call)
+
+
+@pytest.mark.parametrize("requests", [1, 2])
+async def test_a_request_is_counted_and_logged_under_the_service_that_answered_and_its_trace_under_the_first(
+    tmp_path, requests
+):
+    keeper = Kept()
+    async with pipeline(tmp_path, parts=[("recorder", keeper)], grace_period=0.01) as at:
+        at.gate.set()
+        behind = [span for number in range(1, requests + 1) for span in answer(number)]
+        groups = [*groups_of("gateway", (1, 0, {})), *groups_of("answers", *behind)]
+        await Handed.intake.accept(SpanBatch("kafka", "traces", groups))
+        await until(lambda: at.outcome("read") == 1)
+        at.balanced()
+        for app, traces, found in (("gateway", 1, 0), ("answers", 0, requests)):
+            assert total(at.metrics, "ragmonitor_traces_received_total", app=app) == traces
+            assert total(at.metrics, "ragmonitor_traces_total", app=app, outcome="read") == traces
+            assert total(at.metrics, "ragmonitor_requests_found_total", app=app) == found
+            assert total(at.metrics, "ragmonitor_requests_total", app=app, outcome="evaluated") == found
+            assert total(at.metrics, "ragmonitor_requests_pending", app=app) == 0
+    assert keeper.steps[RequestStep("answers", "kafka", "", "evaluated")] == requests
+    assert {step.app for step in keeper.steps} == {"answers"}
+    assert [one.app for one in keeper.records] == ["answers"] * requests

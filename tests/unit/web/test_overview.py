@@ -10,9 +10,11 @@ from monitor.alerts.policy import AlertPolicy, Severity
 from monitor.alerts.self_alert import self_alerts
 from monitor.alerts.state import AlertStatus, AlertTracker, ConditionResult, Subject
 from monitor.model.service_version import VersionChange
-from monitor.pipeline.ledger import Ledger, TraceOutcome
+from monitor.pipeline.ledger import Ledger, RequestOutcome, TraceOutcome
 from monitor.web import overview
+from monitor.web.counters import read_counters
 from monitor.web.overview import MAX_RATES
+from monitor.web.rates import rate_view
 from tests.support.page import NOW, Site
 
 pytestmark = pytest.mark.anyio
@@ -106,6 +108,25 @@ async def test_no_verdict_is_explained_by_what_came_in_its_place(site):
     found = await rate(site)
     assert (found.state, found.why) == ("no_scores", "No answer was scored: 4 timeout.")
     assert found.unscored == {"timeout": 4}
+
+
+async def test_why_there_is_no_score_is_told_on_both_sides_of_a_gateway(site):
+    ledger = Ledger(site.runtime.metrics)
+    ledger.received("gateway", "otlp_http")
+    ledger.found("shop", "otlp_http", 2)
+    for _ in range(2):
+        ledger.request_ended("shop", "otlp_http", RequestOutcome.CONTENT_MISSING)
+    ledger.ended("gateway", "otlp_http", TraceOutcome.READ)
+    counters = read_counters(site.runtime.metrics)
+    told = {
+        app: rate_view(site.context, (app, PAIR[1]), [], counters, None, window="24h", now=NOW).why
+        for app in ("gateway", "shop", "cart")
+    }
+    assert told == {
+        "gateway": "1 trace began here; other services answered.",
+        "shop": "None of 2 requests was evaluated: 2 content_missing.",
+        "cart": "No trace of this app has arrived since the monitor started.",
+    }
 
 
 async def test_an_app_that_was_never_judged_has_no_rates_but_its_ledger(site):

@@ -32,12 +32,12 @@ class World:
         self.checks = SelfAlertChecks(Observed(self.clock))
         self.engine = AlertEngine([], Windows(self.clock), checks=self.checks)
 
-    def pass_hours(self, hours: float, *, received: float, judged: float) -> list[bool]:
-        """So many an hour are received and judged; whether the alert fires, look by look."""
+    def pass_hours(self, hours: float, *, received: float, judged: float, app: str = "shop") -> list[bool]:
+        """So many an hour are received by `app` and judged in the shop; whether the alert fires, look by look."""
         fires = []
         for _ in range(round(hours * 12)):
             self.clock.advance(5 * MINUTE)
-            self.checks.on_received("shop", round(received / 12))
+            self.checks.on_received(app, round(received / 12))
             for number in range(round(judged / 12)):
                 self.saw(number)
             fires.append(bool(self.firing()))
@@ -81,6 +81,27 @@ def test_without_requests_nothing_is_missing() -> None:
     world = World()
     world.pass_hours(6, received=120, judged=60)
     assert not any(world.pass_hours(6, received=0, judged=0))
+
+
+def test_an_app_whose_traces_are_received_under_a_gateway_is_measured_by_the_traffic_of_all() -> None:
+    world = World()
+    assert not any(world.pass_hours(6, received=120, judged=60, app="gateway"))
+    assert world.pass_hours(1.5, received=120, judged=0, app="gateway")[-1]
+    (state,) = world.firing()
+    assert (state.app, state.evaluator) == ("shop", "grounded")
+    assert not world.pass_hours(1.5, received=0, judged=0, app="gateway")[-1], "no requests arrive either"
+
+
+def test_an_app_that_only_the_history_knows_is_not_missed_for_the_traffic_of_others() -> None:
+    world = World()
+    world.restore(lambda _: 60)
+    assert not any(world.pass_hours(30, received=120, judged=0, app="bank")), "its service may be gone"
+
+
+def test_an_app_with_traffic_of_its_own_is_not_measured_by_that_of_others() -> None:
+    world = World()
+    world.pass_hours(6, received=120, judged=60)
+    assert not any(world.pass_hours(6, received=120, judged=0, app="bank"))
 
 
 def test_where_few_were_ever_due_none_is_missed() -> None:
