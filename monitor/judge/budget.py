@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import anyio
 
@@ -120,6 +120,9 @@ _ORDINARY = 2_000, 1_024
 _HOUR, _DAY = 3600.0, 86_400.0
 _BLOCKS = 100
 """In how many blocks a budget is claimed on the disk."""
+_MOST = 1e12
+"""No budget spends more dollars or evaluations in a period: a kept number above it is damaged."""
+_ROUNDING = 1 + 1e-9
 
 
 @dataclass(slots=True)
@@ -135,6 +138,8 @@ class _Cap:
     claimed: float = 0.0
     """What is on the disk as spent of the period `claimed_in`: never less than what is used."""
     claimed_in: int = -1
+    claimed_by_all: float | None = 0.0
+    """What all replicas are taken to have spent with what is claimed; None if it is not known."""
     reserved: float = 0.0
     """The part of what is used of the period `reserved_in` that `open` calls have reserved and not yet settled."""
     reserved_in: int = -1
@@ -161,11 +166,29 @@ class _Cap:
     def claim(self) -> bool:
         """Claim more where more is used than is claimed; whether that is to be written."""
         if self.claimed_in != self.cap.index:
-            self.claimed_in, self.claimed = self.cap.index, 0.0
-        if self.cap.used <= self.claimed:
+            self.claimed_in, self.claimed, self.claimed_by_all = self.cap.index, 0.0, 0.0
+        by_all = self.cap.used_by_all() or 0.0
+        # What was claimed with a larger share covers less of what all have spent.
+        if self.cap.used <= self.claimed and by_all <= (self.claimed_by_all or 0.0) * _ROUNDING:
             return False
         self.claimed = max(self.cap.used, min(self.cap.used + self.block, self.cap.limit))
+        self.claimed_by_all = self.cap.used_by_all(self.claimed - self.cap.used)
         return True
+
+    def restore(self, kept: object, newest: int) -> None:
+        """Go on from what was kept, if it is a value that `written` can have made of a period up to `newest`."""
+        match kept:
+            case [int(index), used, *rest] if index <= newest and _is_amount(used):
+                by_all = float(rest[0]) if rest and _is_amount(rest[0]) else None
+                self.cap.restore(index, float(used), by_all)
+                self.claimed_in, self.claimed, self.claimed_by_all = index, float(used), by_all
+
+    def written(self, *, exact: bool) -> list[float]:
+        """Return the period, what is spent in it, and what all replicas are taken to have spent if that is known."""
+        index, used, by_all = self.claimed_in, self.claimed, self.claimed_by_all
+        if exact:
+            index, used, by_all = self.cap.index, self.cap.used, self.cap.used_by_all()
+        return [index, max(used, 0.0), *(() if by_all is None else (max(by_all, used, 0.0),))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +208,9 @@ class BudgetTracker:
     spent, and never less. After an orderly end it is exact.
 
     The caps of `budget` are for all replicas together, `group` is this process's share of them: when it changes, so
-    does its share of what is left of the period. `spent` is called once per period for each cap that is reached, with
-    its name and the time it resets, as text; empty for a cap that is smaller than what a single call may cost.
+    does its share of what is left of the period, over a restart too. `spent` is called once per period for each cap
+    that is reached, with its name and the time it resets, as text; empty for a cap that is smaller than what a single
+    call may cost.
     """
 
     def __init__(
@@ -263,17 +287,11 @@ class BudgetTracker:
         found = self._kept.load(self._name) or {}
         for one in (*self._money, *self._judgements):
             newest = one.cap.index_of(self._clock.now()) + 1  # a later one is that of a clock that was wrong
-            match found.get(one.name):
-                case [int(index), int() | float() as used] if index <= newest and math.isfinite(used) and used >= 0:
-                    one.cap.restore(index, float(used))
-                    one.claimed_in, one.claimed = index, float(used)
+            one.restore(found.get(one.name), newest)
         self._kept.follow(self._name, self._spent_so_far)
 
     def _spent_so_far(self) -> dict[str, object]:
-        caps = (*self._money, *self._judgements)
-        if self._closed:
-            return {one.name: [one.cap.index, one.cap.used] for one in caps}
-        return {one.name: [one.claimed_in, one.claimed] for one in caps}
+        return {one.name: one.written(exact=self._closed) for one in (*self._money, *self._judgements)}
 
     async def _wait(self, turn: anyio.Lock, reserve: Callable[[], Reservation | None], deadline: float) -> Reservation:
         left = max(deadline - self._clock.monotonic(), 0.0)
@@ -320,6 +338,11 @@ def estimate_tokens(texts: Iterable[str]) -> int:
         ascii_only = len(text.encode("ascii", "ignore"))
         total += ascii_only / 4 + (len(text) - ascii_only)
     return math.ceil(total)
+
+
+def _is_amount(kept: object) -> TypeGuard[float]:
+    """Whether a kept value can be what was spent."""
+    return isinstance(kept, (int, float)) and not isinstance(kept, bool) and 0 <= kept <= _MOST
 
 
 def _caps(*limits: tuple[str, float | None, float], whole: bool = False) -> tuple[_Cap, ...]:

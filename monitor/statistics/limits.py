@@ -92,16 +92,30 @@ class CalendarCap:
         self._period = period
         self._share = 1.0
         self._begun = False
+        self._used_by_all: float | None = 0.0
         self.index = -1
         """The number of the current period since 1970."""
         self.limit = 0.0
         """This process's part of the limit in the current period."""
         self.used = 0.0
 
-    def restore(self, index: int, used: float) -> None:
-        """Go on from what was `used` in the period `index`, before the first `turn`."""
+    def restore(self, index: int, used: float, used_by_all: float | None = None) -> None:
+        """Go on from what was `used` in the period `index`, before the first `turn`.
+
+        With what `used_by_all` was, it goes on as if it had run all the time, whatever the share is by now. None: as if
+        the share had always been that of the first `turn`.
+        """
         self.index, self.used = index, used
+        self._used_by_all = None if used_by_all is None else max(used_by_all, used)
         self._begun = False
+
+    def used_by_all(self, more: float = 0.0) -> float | None:
+        """Return what all processes have used once this one has used `more`.
+
+        They are assumed to have used as much of their shares as this one of its own. It does not depend on the share
+        or the limit of the moment, so it can be restored with others. None before the first `turn` if it is unknown.
+        """
+        return None if self._used_by_all is None else self._used_by_all + more / self._share
 
     def index_of(self, now: float) -> int:
         """Return the number of the period of `now`."""
@@ -111,13 +125,13 @@ class CalendarCap:
         """Go to the period of `now`. `share`, above 0, may change at any time."""
         index = self.index_of(now)
         if index > self.index:
-            self.index, self.used, self._begun = index, 0.0, False
-        if not self._begun:
+            self.index, self.used, self._used_by_all, self._begun = index, 0.0, 0.0, False
+        if not self._begun or share != self._share:
             self._begun = True
-            self.limit = self._of_all * share
-        elif share != self._share:
-            # All processes are assumed to have used alike: scale what is left by the change of the share.
-            self.limit = self.used + max(self.limit - self.used, 0.0) * share / self._share
+            if self._used_by_all is None:
+                self._used_by_all = self.used / share
+            left = (self._of_all - self._used_by_all) * share
+            self.limit = self.used + left if left > 0 else min(self.used, self._of_all * share)
         self._share = share
 
     @property
@@ -132,6 +146,8 @@ class CalendarCap:
     def use(self, amount: float) -> None:
         """Use `amount` of the current period; a negative amount gives back."""
         self.used += amount
+        if self._used_by_all is not None:
+            self._used_by_all += amount / self._share
 
 
 class Pacer:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import Callable
+from typing import Any
 
 import anyio
 import pytest
@@ -12,6 +15,7 @@ from monitor.errors import JudgeError
 from monitor.judge.budget import BudgetTracker, Reservation, estimate_tokens
 from monitor.judge.settings import Budget
 from monitor.model.outcome import UnscoredReason
+from monitor.stages.kept_state import KeptState, StateValue
 from monitor.stages.replica_share import ReplicaShare
 from tests.support.virtual_time import LoopClock
 
@@ -253,3 +257,142 @@ def _judgements(purse: BudgetTracker, at_most: int = 1000) -> int:
         except JudgeError:
             return number
     return at_most
+
+
+# -- over restarts
+
+
+class _Kept(KeptState):
+    """Keeps one value, as the disk would: what was flushed, or at the end what is current."""
+
+    def __init__(self, value: object = None) -> None:
+        self.value: Any = value
+        self.current: Callable[[], StateValue] = dict
+
+    def load(self, _name: str) -> StateValue | None:
+        return None if self.value is None else {"evaluations_per_day": self.value}
+
+    def follow(self, _name: str, current: Callable[[], StateValue]) -> None:
+        self.current = current
+
+    async def flush(self, _name: str = "") -> None:
+        self.value = self.current()["evaluations_per_day"]
+
+
+class _Replica:
+    """A process with a folder, which it finds again when it restarts."""
+
+    def __init__(self, value: object = None, *, at_most: int = 40) -> None:
+        self.kept, self.at_most = _Kept(value), at_most
+
+    def start(self, share: float, at_most: int | None = None) -> None:
+        self.share = ReplicaShare()
+        self.share.set("kafka", share)
+        budget = Budget(evaluations_per_day=at_most or self.at_most)
+        self.purse = BudgetTracker(budget, ManualClock(MIDNIGHT), group=self.share, kept=self.kept)
+
+    async def spend(self, at_most: int = 1000) -> int:
+        spent = 0
+        while spent < at_most and _judgements(self.purse, 1):
+            spent += 1
+            await self.purse.claim()
+        return spent
+
+    async def stop(self, *, killed: bool = False) -> None:
+        if not killed:
+            self.purse.close()
+            await self.kept.flush()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.anyio
+async def test_the_first_replica_that_is_back_finds_no_budget_that_the_others_have_spent(killed: bool) -> None:
+    fleet = [_Replica(), _Replica()]
+    for one in fleet:
+        one.start(0.5)
+        assert await one.spend() == 20
+        await one.stop(killed=killed)
+    fleet[0].start(1.0)
+    assert await fleet[0].spend() == 0
+    fleet[0].share.set("kafka", 0.5)
+    fleet[1].start(0.5)
+    assert [await one.spend() for one in fleet] == [0, 0]
+
+
+@pytest.mark.anyio
+async def test_what_is_left_after_a_restart_with_another_share_is_that_share_of_it() -> None:
+    fleet = [_Replica(), _Replica()]
+    for one in fleet:
+        one.start(0.5)
+        assert await one.spend(5) == 5
+        await one.stop()
+    fleet[1].start(1.0)
+    assert await fleet[1].spend() == 30
+    fleet[1].share.set("kafka", 0.5)
+    assert await fleet[1].spend() == 0
+
+
+@pytest.mark.anyio
+async def test_a_changed_limit_counts_after_a_restart_and_what_was_spent_stays_spent() -> None:
+    one = _Replica()
+    one.start(0.5)
+    assert await one.spend() == 20
+    await one.stop()
+    one.start(1.0, at_most=50)
+    assert await one.spend() == 10
+    await one.stop()
+    one.start(1.0, at_most=30)
+    assert await one.spend() == 0
+
+
+@pytest.mark.anyio
+async def test_a_kill_after_a_smaller_share_gives_back_nothing_of_what_was_claimed_with_a_larger_one() -> None:
+    one = _Replica(at_most=1000)  # ten are claimed at once
+    one.start(1.0)
+    assert await one.spend(1) == 1
+    one.share.set("kafka", 0.1)
+    assert await one.spend(9) == 9  # those of a tenth of the places: all have spent 91
+    await one.stop(killed=True)
+    one.start(1.0)
+    assert await one.spend() <= 909
+
+
+@pytest.mark.anyio
+async def test_what_an_earlier_version_kept_counts_as_spent_with_the_share_of_today() -> None:
+    today = int(MIDNIGHT // 86_400)
+    one = _Replica([today, 15])
+    one.start(0.5)
+    await one.stop()
+    assert one.kept.value == [today, 15.0]
+    one.start(0.5)
+    assert await one.spend() == 5
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [[math.nan], [math.inf], [-1.0], [10**400], [1e300], ["30"], [None], [True], [[30.0]], [0.0], [3.0]],
+    ids=lambda rest: str(rest)[:8],
+)
+@pytest.mark.anyio
+async def test_a_damaged_amount_of_all_replicas_is_ignored_but_not_what_this_one_spent(rest: list[object]) -> None:
+    one = _Replica([int(MIDNIGHT // 86_400), 15.0, *rest])
+    one.start(1.0)
+    assert await one.spend() == 25
+
+
+@pytest.mark.parametrize(
+    "used", [math.nan, math.inf, -math.inf, -1.0, 10**400, 1e300, "15", None, True, [15.0]], ids=lambda u: str(u)[:8]
+)
+@pytest.mark.anyio
+async def test_a_damaged_amount_is_ignored(used: object) -> None:
+    one = _Replica([int(MIDNIGHT // 86_400), used, 30.0])
+    one.start(1.0)
+    assert await one.spend() == 40
+
+
+@pytest.mark.parametrize("value", [[], [1], {}, 3, "spent", [1.5, 2.0, 3.0], ["1", 2.0, 3.0], [10**400, 2.0, 3.0]])
+@pytest.mark.anyio
+async def test_a_damaged_value_is_ignored(value: object) -> None:
+    one = _Replica(value)
+    one.start(1.0)
+    assert await one.spend() == 40

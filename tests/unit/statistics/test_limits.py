@@ -99,6 +99,58 @@ def test_what_is_left_of_a_cap_follows_the_share():
     assert cap.limit == 100
 
 
+_SHARES = st.floats(0.02, 1)
+_AMOUNTS = st.floats(0, 30)
+
+
+@given(
+    st.lists(st.tuples(_SHARES, st.booleans(), st.booleans(), _AMOUNTS), min_size=1, max_size=20),
+    st.floats(1, 100),
+)
+def test_a_cap_that_is_restarted_at_any_point_allows_what_one_that_runs_on_allows(steps, limit):
+    runs_on, restarted, hour = CalendarCap(limit, HOUR), CalendarCap(limit, HOUR), 0
+    for share, restart, next_hour, amount in steps:
+        hour += next_hour
+        if restart:
+            kept = restarted.index, restarted.used, restarted.used_by_all()
+            restarted = CalendarCap(limit, HOUR)
+            restarted.restore(*kept)
+        for cap in (runs_on, restarted):
+            cap.turn(hour * HOUR, share)
+        assert (restarted.index, restarted.used) == (runs_on.index, runs_on.used)
+        assert restarted.limit == pytest.approx(runs_on.limit, rel=1e-9, abs=1e-9)
+        if runs_on.fits(amount):
+            for cap in (runs_on, restarted):
+                cap.use(amount)
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(st.tuples(st.floats(0.1, 1), st.booleans()), min_size=3, max_size=3), st.floats(0, 1)),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_a_fleet_that_spends_alike_spends_a_cap_once_whatever_the_shares_and_restarts(steps):
+    """Each replica takes what it would of the whole, in proportion to its share, or else all that it has left."""
+    fleet = [CalendarCap(100.0, HOUR) for _ in range(3)]
+    spent = 0.0
+    for weights_and_restarts, demand in steps:
+        total = sum(weight for weight, _ in weights_and_restarts)
+        for place, (weight, restart) in enumerate(weights_and_restarts):
+            if restart:
+                kept = fleet[place].index, fleet[place].used, fleet[place].used_by_all()
+                fleet[place] = CalendarCap(100.0, HOUR)
+                fleet[place].restore(*kept)
+            cap, share = fleet[place], weight / total
+            cap.turn(0.0, share)
+            amount = min(demand * 100.0 * share, max(cap.limit - cap.used, 0.0))
+            assert amount == 0 or cap.fits(amount)
+            cap.use(amount)
+            spent += amount
+    assert spent <= 100.0 * (1 + 1e-9)
+
+
 def test_the_pace_is_even():
     """J9: requests_per_minute waits, it does not fail."""
     pacer = Pacer(60)

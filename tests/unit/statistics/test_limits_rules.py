@@ -98,7 +98,7 @@ def test_a_change_of_the_share_scales_what_is_left() -> None:
     assert cap.limit == pytest.approx(2.0 + 2.0 * 4)
     cap.use(50.0)
     cap.turn(30.0, 0.5)
-    assert cap.limit == pytest.approx(52.0)
+    assert cap.limit == pytest.approx(6.0)
     cap.turn(3600.0, 0.5)
     assert (cap.limit, cap.used) == (6.0, 0.0)
 
@@ -111,6 +111,49 @@ def test_a_restart_within_a_period_goes_on_with_what_was_used() -> None:
     cap.restore(3, 4.0)
     cap.turn(4 * 3600.0, 1.0)
     assert (cap.index, cap.used, cap.limit) == (4, 0.0, 12.0)
+
+
+def test_a_restart_with_another_share_scales_what_is_left() -> None:
+    cap = CalendarCap(40.0, 86_400.0)
+    cap.turn(0.0, 0.5)
+    cap.use(5.0)
+    assert (cap.used_by_all(), cap.used_by_all(2.0)) == (10.0, 14.0)
+    again = CalendarCap(40.0, 86_400.0)
+    again.restore(0, 5.0, 10.0)
+    assert again.used_by_all() == 10.0
+    again.turn(5.0, 1.0)
+    assert (again.index, again.used, again.limit) == (0, 5.0, 35.0)
+    again.use(30.0)
+    again.turn(6.0, 0.5)
+    assert (again.used, again.limit, again.used_by_all()) == (35.0, 20.0, 40.0)
+    again.turn(86_400.0, 0.5)
+    assert (again.limit, again.used, again.used_by_all()) == (20.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(("limit", "of_this"), [(60.0, 30.0), (50.0, 20.0), (40.0, 10.0), (20.0, 10.0), (4.0, 4.0)])
+def test_a_limit_that_was_changed_counts_and_what_was_used_stays_used(limit: float, of_this: float) -> None:
+    cap = CalendarCap(limit, 3600.0)
+    cap.restore(0, 10.0, 40.0)  # with a quarter of the places
+    cap.turn(1.0, 1.0)
+    assert cap.limit == of_this
+    assert not cap.fits(max(limit - 40.0, 0.0) + 0.1)
+
+
+def test_an_overspent_cap_stays_overspent_over_a_rebalance_and_a_larger_limit() -> None:
+    cap = CalendarCap(20.0, 3600.0)
+    cap.restore(0, 20.0, 40.0)
+    cap.turn(1.0, 0.5)
+    cap.turn(2.0, 1.0)
+    larger = CalendarCap(50.0, 3600.0)
+    larger.restore(0, 20.0, cap.used_by_all())
+    larger.turn(3.0, 1.0)
+    assert larger.limit == 30.0
+
+
+def test_all_processes_have_used_no_less_than_this_one() -> None:
+    cap = CalendarCap(40.0, 3600.0)
+    cap.restore(0, 20.0, 3.0)
+    assert cap.used_by_all() == 20.0
 
 
 def test_a_pace_has_a_slot_every_interval_that_our_share_makes() -> None:
