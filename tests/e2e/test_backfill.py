@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from monitor.operations.backfill import topics
+from monitor.sources.kafka import KafkaSource
 from monitor.storage.history.reader import HistoryReader
 from tests.support.command import command, write_rows
 from tests.support.kafka import Broker
@@ -247,3 +249,25 @@ def test_topics_are_read_again_from_a_time_on_and_the_group_is_left_alone(tmp_pa
         assert {one["trace_id"] for one in found} == {*ids[1:], "case-9"}
         assert {(one["scope"], one["origin"]) for one in found} == {("backfill", "kafka")}
         assert kafka.group_offsets("backfilled") == {}
+
+
+def test_partitions_that_are_read_unevenly_are_read_whole_and_in_the_order_of_time(kafka: Broker) -> None:
+    from kafka import KafkaProducer
+
+    kafka.create_topics("uneven", partitions=4)
+    begin = int(time.time()) - 10_000
+    producer = KafkaProducer(bootstrap_servers=kafka.address)
+    for number in range(8_000):
+        ahead = number % 4 == 3 and number % 7 == 0  # by a clock that is ahead
+        at = begin * 1000 + number * 500 + (1_200_000 if ahead else 0)
+        producer.send("uneven", b"-" * 50 * (1 + number % 4) ** 3, partition=number % 4, timestamp_ms=at)
+    producer.flush(timeout=120)
+    producer.close(timeout=120)
+    source = KafkaSource.model_validate({"brokers": kafka.address, "topics": {"uneven": "case"}})
+    found = list(topics.read(source, begin, begin + 4_000, report=pytest.fail))
+    known = [(one.record.partition, one.record.offset) for one in found]
+    due = {(number % 4, number // 4) for number in range(8_000) if number < 5_600 or number % 28 != 7}
+    assert len(known) == len(set(known)) == len(due)
+    assert set(known) == due
+    reached = [one.reached for one in found]
+    assert reached == sorted(reached)

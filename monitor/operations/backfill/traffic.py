@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +18,7 @@ from monitor.model.case import Case, Reading, ReadingStatus
 from monitor.model.row import SOURCE, Row
 from monitor.model.span import SpanBatch
 from monitor.model.trace import Closed
+from monitor.operations.backfill import topics
 from monitor.operations.offline.files import CaseFiles
 from monitor.operations.offline.live_rules import LiveRules
 from monitor.operations.progress import Report
@@ -29,12 +31,8 @@ from monitor.statistics import consistent_sampling
 from monitor.storage import files
 from monitor.storage.spool import retained
 from monitor.storage.spool.table import SpoolRecord
-from monitor.transport.kafka.connection import quiet_client
 from monitor.transport.otlp import json_mapping, limits, wire
 
-_POLL_MS: Final = 500
-_MAX_EMPTY_POLLS: Final = 30
-"""Empty polls in a row after which a partition counts as read: its remaining messages were deleted meanwhile."""
 _MARGIN: Final = 60.0
 """Seconds after the requested time in which the rest of a request may arrive."""
 
@@ -60,18 +58,21 @@ class Replay:
         self.unreadable = 0
         """How many deliveries, files, rows and requests could not be read."""
 
-    def spans(self, batch: SpanBatch, at: float, meta: bytes | None = None) -> Iterator[Case]:
+    def spans(
+        self, batch: SpanBatch, at: float, meta: bytes | None = None, *, reached: float | None = None
+    ) -> Iterator[Case]:
         """Take a delivery of spans or log records that came at `at`; yield the cases that are complete by then.
 
-        `meta` stands beside it in the spool, and says how it was sampled; without it that is as configured. Raises
-        `InvalidData` where it does not.
+        `meta` stands beside it in the spool, and says how it was sampled; without it that is as configured. `reached`
+        is the time before which everything was taken, in wall-clock seconds; without it, `at`. Raises `InvalidData`
+        where `meta` does not say how the delivery was sampled.
         """
         rate, refused = (self._rate, {}) if meta is None else from_meta(meta)
-        self._now = max(self._now, at)
+        self._now = max(self._now, at if reached is None else reached)
         for closed in self._assembly.due(self._now):
             yield from self._cases(WholeTrace.of(closed))
         found = self._head.sort(batch, rate)
-        common: Any = {"source": batch.source, "ack": None, "now": self._now, "received_at": at}
+        common: Any = {"source": batch.source, "ack": None, "now": max(self._now, at), "received_at": at}
         for trace_id, missing in {**found.refused, **refused}.items():
             self._assembly.refuse(trace_id, missing.parts, app=missing.app, probability=missing.probability, **common)
         for trace_id, kept in found.kept.items():
@@ -159,16 +160,26 @@ def from_kafka(
     """
     if not sources:
         raise ConfigError("source: no source of this configuration has the type `kafka`")
-    for source in sources:
-        for record in _records(source, since - replay.max_age, until + _MARGIN, report):
+    begin, end = since - replay.max_age, until + _MARGIN
+    with ExitStack() as stack:
+        found = [stack.enter_context(closing(_messages(source, begin, end, report))) for source in sources]
+        for reached, source, record in heapq.merge(*found, key=lambda one: one[0]):
             try:
-                yield from _of_message(source, record, replay)
+                yield from _of_message(source, record, replay, reached)
             except InvalidData:
                 replay.unreadable += 1
     yield from replay.rest()
 
 
-def _of_message(source: KafkaSource, record: Any, replay: Replay) -> Iterator[Case]:
+def _messages(
+    source: KafkaSource, begin: float, end: float, report: Report
+) -> Generator[tuple[float, KafkaSource, Any]]:
+    with closing(topics.read(source, begin, end, report=report)) as found:
+        for one in found:
+            yield one.reached, source, one.record
+
+
+def _of_message(source: KafkaSource, record: Any, replay: Replay, reached: float | None = None) -> Iterator[Case]:
     topic, at = source.topics[record.topic], max(record.timestamp, 0) / 1000
     if record.value is None:
         return
@@ -184,67 +195,4 @@ def _of_message(source: KafkaSource, record: Any, replay: Replay) -> Iterator[Ca
     groups, refused = limits.without_oversized(
         limits.cut(body, source.max_spans), source.max_span_bytes, source.max_resource_bytes
     )
-    yield from replay.spans(SpanBatch("kafka", signal, groups, refused=refused), at)
-
-
-def _records(source: KafkaSource, begin: float, end: float, report: Report) -> Iterator[Any]:
-    """Yield the messages of all partitions written from `begin` to `end`, up to the present end of each."""
-    from kafka import KafkaConsumer, TopicPartition  # noqa: PLC0415 - slow to import, and few need it
-    from kafka.errors import KafkaError  # noqa: PLC0415
-
-    quiet_client()
-    try:
-        consumer = KafkaConsumer(
-            **source.client_options(),
-            group_id=None,
-            enable_auto_commit=False,
-            allow_auto_create_topics=False,
-            check_crcs=True,
-            bootstrap_timeout_ms=10_000,
-        )
-    except KafkaError as error:
-        raise ConfigError(f"source: cannot connect to Kafka at {source.address}: {type(error).__name__}") from None
-    with closing(consumer):
-        try:
-            parts = []
-            for topic in source.topics:
-                numbers = consumer.partitions_for_topic(topic)
-                if not numbers:
-                    raise ConfigError(f"source: the topic {topic!r} does not exist, or this user may not read it")
-                parts += [TopicPartition(topic, number) for number in sorted(numbers)]
-            yield from _read(consumer, parts, begin, end, report)
-        except KafkaError as error:
-            raise ConfigError(f"source: Kafka at {source.address}: {type(error).__name__}: {error}") from None
-
-
-def _read(consumer: Any, parts: list[Any], begin: float, end: float, report: Report) -> Iterator[Any]:
-    consumer.assign(parts)
-    ends = consumer.end_offsets(parts)
-    starts = consumer.offsets_for_times({part: max(int(begin * 1000), 0) for part in parts})
-    left = {}
-    for part in parts:
-        found = starts.get(part)
-        if found is not None and found.offset < ends[part]:
-            consumer.seek(part, found.offset)
-            left[part] = ends[part]
-        else:
-            consumer.pause(part)
-    empty = 0
-    while left and empty < _MAX_EMPTY_POLLS:
-        found = consumer.poll(timeout_ms=_POLL_MS)
-        empty = 0 if found else empty + 1
-        taken = sorted((one for records in found.values() for one in records), key=lambda one: one.timestamp)
-        for record in taken:
-            if record.timestamp / 1000 <= end:
-                yield record
-        for part, records in found.items():
-            last = records[-1]
-            if part in left and (last.offset + 1 >= left[part] or last.timestamp / 1000 > end):
-                del left[part]
-                consumer.pause(part)
-        for part in [one for one in left if consumer.position(one) >= left[one]]:
-            del left[part]  # its last offsets hold no message: transactions, or compaction
-            consumer.pause(part)
-    if left:
-        waited = _MAX_EMPTY_POLLS * _POLL_MS // 1000
-        report(f"{len(left)} partitions sent no message for {waited} s; the rest of them was not read")
+    yield from replay.spans(SpanBatch("kafka", signal, groups, refused=refused), at, reached=reached)
