@@ -26,6 +26,8 @@ _COMMIT_EVERY: Final = 1.0
 _LOOK_EVERY: Final = 1.0
 _ASK_EVERY: Final = 3.0
 _ASK_MS: Final = 2_000
+_ASK_AGAIN: Final = 30.0  # where no broker answered: each attempt holds up reading
+_GAPS_AT_MOST: Final = 1_000
 _STUCK_AFTER: Final = 60.0
 _NO_ANSWER: Final = (KafkaError, AttributeError)
 """Errors of kafka-python for offsets not available now; the second is raised where a partition has no leader."""
@@ -49,7 +51,8 @@ class Owner:
         self._flow = Flow()
         self._holding = False
         self._unanswered = 0
-        self._commit_at = self._look_at = self._ask_at = 0.0
+        self._gaps: dict[Any, list[tuple[int, int]]] = {}
+        self._commit_at = self._look_at = self._ask_at = self._explain_at = 0.0
         self._consumer: Any = None
         self._thread = threading.Thread(target=self._run, name="kafka-owner", daemon=True)
         self.polled_at = clock.monotonic()
@@ -112,6 +115,8 @@ class Owner:
         if now >= self._look_at:
             self._look_at = now + _LOOK_EVERY
             self._look(consumer, now)
+        if self._gaps and now >= self._explain_at:
+            self._explain_gaps(consumer)
 
     def _pause(self, consumer: Any) -> None:
         """Pause what must wait: all partitions while too much is in flight, new ones until their start is known."""
@@ -137,6 +142,7 @@ class Owner:
                 raise ValueError(
                     f"{at.topic}/{at.partition} goes back from {partition.position}: was the topic recreated?"
                 )
+            self._note_gap(partition, records[0].offset)
             partition.moved(records[-1].offset + 1, now)
             self._flow.sent += len(records)
             self._flow.sent_bytes += sum([len(one.value) for one in records if one.value is not None])
@@ -155,10 +161,38 @@ class Owner:
         if following <= offset:
             raise error
         consumer.seek(at, following)
+        self._note_gap(partition, offset)
         partition.moved(following, self._clock.monotonic())
         self._flow.sent += 1
         fault = Unreadable(offset, following, corrupt_batches.reason_of(error), f"{type(error).__name__}: {error}")
         self.post(self._group.arrived, self._flow, [(partition, [fault])])
+
+    # -- gaps
+
+    def _note_gap(self, partition: Partition, offset: int) -> None:
+        """Note that nothing came between the partition's position and `offset`."""
+        if offset > partition.position:
+            gaps = self._gaps.setdefault(partition.at, [])
+            if len(gaps) < _GAPS_AT_MOST:
+                gaps.append((partition.position, offset))
+
+    def _explain_gaps(self, consumer: Any) -> None:
+        """Report the part of the gaps that the topic's retention deleted; kafka-python reads on after it in silence.
+
+        Compaction and the ends of transactions leave gaps, too, but not before the first offset that the topic has.
+        """
+        try:
+            earliest = consumer.beginning_offsets(list(self._gaps), timeout_ms=_ASK_MS)
+        except _NO_ANSWER as error:
+            self._explain_at = self._clock.monotonic() + _ASK_AGAIN
+            self._answered(error)
+            return
+        self._explain_at = self._clock.monotonic() + _ASK_EVERY
+        self._answered(None)
+        for at, gaps in self._gaps.items():
+            if expired := sum(max(min(end, earliest[at]) - start, 0) for start, end in gaps):
+                self.post(self._group.expired, at.topic, expired)
+        self._gaps.clear()
 
     # -- the group
 
@@ -257,6 +291,7 @@ class Owner:
             if end > one.position and at not in consumer.paused():
                 position = consumer.position(at, timeout_ms=0)
                 if position is not None and position > one.position:  # the marker of a transaction is no message
+                    self._note_gap(one, position)
                     one.moved(position, now)
                     self._flow.sent += 1
                     self.post(self._group.arrived, self._flow, [(one, [Passed(position)])])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -70,6 +70,9 @@ class Client:
         self.closed = threading.Event()
         self.placed = False
         self.end: int | None = None
+        self.earliest: Iterator[int | Exception] = iter(())
+        """What the broker says to questions for the first offset, one after the other; then 0."""
+        self.questions = 0
 
     def subscribe(self, _topics: list[str], listener: Any) -> None:
         self.listener = listener
@@ -110,7 +113,11 @@ class Client:
 
     def beginning_offsets(self, places: list[Any], timeout_ms: int) -> dict[Any, int]:
         assert timeout_ms
-        return dict.fromkeys(places, 0)
+        self.questions += 1
+        found = next(self.earliest, 0)
+        if isinstance(found, Exception):
+            raise found
+        return dict.fromkeys(places, found)
 
     def end_offsets(self, places: list[Any], timeout_ms: int) -> dict[Any, int]:
         assert timeout_ms
@@ -327,6 +334,93 @@ async def test_lost_partitions_are_let_go_at_once_without_a_commit(monkeypatch: 
         assert bench.count("rebalances_total", kind="lost") == 1
         assert not bench.runtime.metrics.consumer_lag.collect()[0].samples
     assert not client.commits
+
+
+def with_gaps(*offsets: int, earliest: list[int | Exception]) -> Client:
+    """A client that has these offsets, each at a poll of its own; the partition began at 0."""
+    client = Client(records=0)
+
+    def more(offset: int) -> Callable[[], None]:
+        return lambda: client.records.append(Record("spans", 0, offset, b"x"))
+
+    client.faults = iter([None, *map(more, offsets)])
+    client.earliest = iter([0, *earliest])
+    return client
+
+
+def expired(bench: Bench) -> float:
+    return bench.count("expired_messages_total", topic="spans")
+
+
+async def test_messages_that_are_deleted_while_it_reads_are_counted_and_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = with_gaps(0, 1, 9, earliest=[9])
+    async with consuming(monkeypatch, client) as bench:
+        await take(bench, 3)
+        await until(lambda: expired(bench), "the count", 30)
+        assert expired(bench) == 7
+        assert total(bench.runtime.metrics, "ragmonitor_events_total", event="kafka_expired") == 1
+
+
+async def test_only_what_was_not_read_counts_as_expired_however_late_the_broker_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = with_gaps(3, earliest=[50])
+    async with consuming(monkeypatch, client) as bench:
+        await take(bench, 1)
+        await until(lambda: expired(bench), "the count", 30)
+        assert expired(bench) == 3
+
+
+async def test_gaps_of_a_compacted_topic_and_of_transactions_are_not_expired(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poll_thread, "_ASK_EVERY", 0.0)
+    client = with_gaps(0, 5, 9, earliest=[0, 0, 10])
+    async with consuming(monkeypatch, client) as bench:
+        await take(bench, 3)
+        await until(lambda: client.questions == 3, "a question for each gap", 30)
+        with anyio.move_on_after(0.1):  # an answer is handed over at once
+            await until(lambda: expired(bench), "nothing", 30)
+        assert not expired(bench)
+
+
+async def test_many_gaps_are_one_question_every_few_seconds_and_none_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(poll_thread, "_LOOK_EVERY", 1e9)
+    clock = ManualClock()
+    client = with_gaps(*range(1, 20, 2), earliest=[0, 20])
+    async with consuming(monkeypatch, client, clock=clock) as bench:
+        await take(bench, 10)
+        assert client.questions == 2  # at the start, and for the first gap
+        clock.advance(10)
+        await until(lambda: expired(bench), "the count", 30)
+        assert (client.questions, expired(bench)) == (3, 9)
+
+
+async def test_a_broker_that_does_not_say_what_it_deleted_stops_nothing_and_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(poll_thread, "_ASK_AGAIN", 0.0)
+    client = with_gaps(4, 5, 6, earliest=[KafkaTimeoutError("no answer"), AttributeError("no leader"), 4])
+    async with consuming(monkeypatch, client) as bench:
+        await take(bench, 3)
+        await until(lambda: expired(bench), "the count", 30)
+        assert expired(bench) == 4
+        assert not bench.count("rebuilds_total")
+
+
+async def test_a_partition_whose_messages_are_all_deleted_is_reported_without_a_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(poll_thread, "_LOOK_EVERY", 0.1)
+    client = with_gaps(0, earliest=[6])
+    client.position = lambda _at, timeout_ms: 6  # type: ignore[method-assign]  # where the client went on by itself
+    client.end = 6
+    async with consuming(monkeypatch, client) as bench:
+        await take(bench, 1)
+        await until(lambda: expired(bench), "the count", 30)
+        assert expired(bench) == 5
 
 
 class _Now:
