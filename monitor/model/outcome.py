@@ -20,6 +20,7 @@ class SkippedReason(StrEnum):
     """Why an evaluator does not apply to a case. A closed set."""
 
     CONTEXT_NOT_RECORDED = "context_not_recorded"
+    HANDED_OVER = "handed_over"  # its partition moved to another replica, which evaluates it
     LANGUAGE_MISMATCH = "language_mismatch"
     NO_CLAIMS = "no_claims"
     NO_DOCUMENTS = "no_documents"
@@ -39,6 +40,7 @@ def skipped_in_words(reason: str) -> str:
 
 _SKIPPED: Mapping[str, str] = {
     SkippedReason.CONTEXT_NOT_RECORDED: "the texts of the documents were not sent",
+    SkippedReason.HANDED_OVER: "another replica evaluates it",
     SkippedReason.LANGUAGE_MISMATCH: "the documents are in another language",
     SkippedReason.NO_CLAIMS: "the answer claims nothing",
     SkippedReason.NO_DOCUMENTS: "the retrieval found nothing",

@@ -10,6 +10,7 @@ order.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
@@ -60,9 +61,12 @@ class InFlight:
         self._unread: dict[Complete, None] = {}
         self._open: dict[Complete, int] = {}  # how many of its requests have not ended
         self._repeats: dict[str, list[Ack]] = {}
+        self._given_up: set[Complete] = set()
         self._wake = anyio.Event()
         self._sleeps_until = 0.0
         self._empty = anyio.Event()
+        self.reopen: Callable[[Complete], None] = lambda _complete: None
+        """Makes what comes again under this id a new request."""
         runtime.metrics.queue_items.labels(_QUEUE).set_function(lambda: self._waiting)
         runtime.metrics.queue_limit.labels(_QUEUE).set(limit)
 
@@ -112,7 +116,7 @@ class InFlight:
     # -- what goes out
 
     async def begin_next(self) -> Complete:
-        """Hand out the oldest unread request; waits while there is none. From now on it is finished here, even if void.
+        """Hand out the oldest unread request; waits while there is none. From now on it is counted here, even if void.
 
         Begins its note in the task that calls.
         """
@@ -157,7 +161,11 @@ class InFlight:
             facts = {"rag_monitor.app": complete.app, "rag_monitor.source": complete.source}
             work.set({**facts, "rag_monitor.outcome": shown or outcome.value})
             work.end()
-        self._settle(complete, self._repeats.pop(complete.request_id, []))
+        if complete in self._given_up:
+            self._given_up.remove(complete)
+            self._settle(complete, [])  # those that repeat it now belong to the new request
+        else:
+            self._settle(complete, self._repeats.pop(complete.request_id, []))
 
     def hand_over(self) -> list[Complete]:
         """Give up what another process does now: open traces at once, unread requests when it is their turn.
@@ -168,6 +176,23 @@ class InFlight:
             self._runtime.metrics.traces_closed.labels(closed.closed.value).inc()
             self._drop(WholeTrace.of(closed))
         return [complete for complete in self._unread if complete.void]
+
+    def give_up(self, one: OpenRequest) -> bool:
+        """Return whether another process evaluates what was begun here, so that no further evaluation need begin.
+
+        If it does, and the request comes again, that is a new one. A request that has come back already is finished
+        here: its delivery waits for this.
+        """
+        complete = one.complete
+        if complete in self._given_up:
+            return True
+        if not complete.void or not all(ack.void for ack in self._repeats.get(complete.request_id, ())):
+            return False
+        self._given_up.add(complete)
+        for ack in self._repeats.pop(complete.request_id, ()):
+            ack.settle()
+        self.reopen(complete)
+        return True
 
     # -- how it stands
 

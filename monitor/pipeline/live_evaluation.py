@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from types import MappingProxyType
@@ -38,6 +38,11 @@ LocalOutcomes: TypeAlias = Callable[[str], Awaitable[LocalOutcome]]
 """Returns the outcome of a local evaluator on one case, by the evaluator's name."""
 
 _NO_SCORES: Final[Mapping[str, Score]] = MappingProxyType({})
+
+
+def _stays() -> bool:
+    """Return that no other process evaluates the case."""
+    return False
 
 
 class Rechecks:
@@ -171,14 +176,18 @@ class LiveEvaluation:
         left = (one for one in self._judged if one.evaluator.name not in names)
         return tuple(one for one in left if skip_reason(one.evaluator, case) is None)
 
-    async def score_judged(self, case: Case, chosen: Sequence[Chosen]) -> None:
-        """Score `case` with `chosen` in parallel; return when the history has the results."""
+    async def score_judged(self, case: Case, chosen: Sequence[Chosen], given_up: Callable[[], bool] = _stays) -> None:
+        """Score `case` with `chosen` in parallel; return when the history has the results.
+
+        `given_up` is asked at each judge's turn. Where it says so another process evaluates the case: what that judge
+        was to score is counted as skipped, `handed_over`, and has no result here.
+        """
         for one, _ in chosen:
             self._counting.selected(case.app, one.evaluator.name)
         async with anyio.create_task_group() as side_by_side:
             for judge in dict.fromkeys(one.judge for one, _ in chosen):
                 theirs = [(one, how) for one, how in chosen if one.judge == judge]
-                side_by_side.start_soon(self._at_judge, judge, case, theirs)
+                side_by_side.start_soon(self._at_judge, judge, case, theirs, given_up)
 
     async def score_disliked(self, case: Case, evaluators: Sequence[ConfiguredEvaluator]) -> None:
         """Like `score_judged`, for a case selected only by a user's thumbs-down: its results are separate."""
@@ -197,7 +206,7 @@ class LiveEvaluation:
             note.add(one.evaluator.name, chosen=False, repeated=True)
         return None
 
-    async def _at_judge(self, judge: str, case: Case, chosen: Sequence[Chosen]) -> None:
+    async def _at_judge(self, judge: str, case: Case, chosen: Sequence[Chosen], given_up: Callable[[], bool]) -> None:
         """Score with all in `chosen` that use `judge`, in one turn, because one call may serve several."""
         began, note = self._clock.monotonic(), request_notes.current()
         client = QueueClient(case.app, LATE if self._scorer.is_late(case) else case.traffic)
@@ -218,16 +227,24 @@ class LiveEvaluation:
         async with AsyncExitStack() as turn:
             with self._tracer.part("wait for the judge"):
                 granted = await turn.enter_async_context(self._queue.turn(judge, client, case.text_length))
+            if given_up():
+                self._hand_over(case, chosen_by_name)
+                return
             if granted:
                 if note is not None:
-                    waited = self._clock.monotonic() - began
-                    for name in chosen_by_name:
-                        note.admitted(name, waited)
+                    note.admitted(chosen_by_name, self._clock.monotonic() - began)
                 await self._scorer.score(case, chosen, began=began, each=finish)
                 return
         for one, how in chosen:
             full = Unscored(UnscoredReason.OVERLOADED, "the queue in front of the judge is full")
             await finish(self._scorer.result(one, case, full, how, Cost()))
+
+    def _hand_over(self, case: Case, evaluators: Iterable[str]) -> None:
+        """End evaluations, by the evaluators' names, that another replica does."""
+        for name in evaluators:
+            self._counting.handed_over(case.app, name)
+            if (note := request_notes.current()) is not None:
+                note.handed_over(name)
 
     def _finish(
         self, one: ConfiguredEvaluator, how: SamplingDecision, case: Case, result: EvaluationResult

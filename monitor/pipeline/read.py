@@ -285,7 +285,7 @@ class Readers:
             async with anyio.create_task_group() as side_by_side:
                 if results:
                     side_by_side.start_soon(self._deliver, results)
-                await self._evaluation.score_judged(case, chosen)
+                await self._evaluation.score_judged(case, chosen, partial(self._in_flight.give_up, one))
         self._in_flight.end_request(one, RequestOutcome.EVALUATED)
 
     async def _deliver(self, results: Sequence[EvaluationResult]) -> None:

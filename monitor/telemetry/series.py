@@ -189,7 +189,9 @@ class Series:
         ("app", "evaluator", "reason"),
     )
     skipped = counter(
-        "ragmonitor_skipped", "Evaluations that do not apply to the case, by reason.", ("app", "evaluator", "reason")
+        "ragmonitor_skipped",
+        "Evaluations that do not apply to the case, by reason; handed_over: another replica evaluates it.",
+        ("app", "evaluator", "reason"),
     )
     selected = counter(
         "ragmonitor_evaluations_selected",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -17,12 +18,13 @@ from monitor.model.ack import Ack
 from monitor.model.row import RowBatch
 from monitor.pipeline.assembly import AssemblySettings
 from monitor.pipeline.assembly.traces import Assembly
+from monitor.pipeline.fair_queue import FairQueue
 from monitor.pipeline.local_evaluation import LocalReader, ThisProcess
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules, TrafficSettings
 from monitor.stages import Source
 from monitor.storage.spool import open_spool
-from tests.support.evaluators import FakeJudge, JudgedEvaluator, configured, live
+from tests.support.evaluators import FakeJudge, JudgedEvaluator, Memory, configured, live
 from tests.support.ingest import spans, trace_id
 from tests.support.runtime import runtime, total
 
@@ -50,7 +52,10 @@ class At:
 
     async def rows(self, *ids, ack):
         said = {"request": "Why?", "response": "So.", "retrieved_context": [{"content": "facts"}]}
-        found = rows.take(json.dumps([{"request_id": one, **said} for one in ids]).encode())
+        await self.whole_rows(*({"request_id": one, **said} for one in ids), ack=ack)
+
+    async def whole_rows(self, *said, ack):
+        found = rows.take(json.dumps(said).encode())
         await Handed.intake.accept(RowBatch("cases", found.rows, ack=ack))
 
     async def spans(self, *numbers, ack, children=1, end=0):
@@ -79,11 +84,21 @@ class At:
 
 @asynccontextmanager
 async def pipeline(
-    tmp_path, evaluators=None, *, made=At, sink="test", closed_limit=5_000, parts=(), tracer=None, **settings
+    tmp_path,
+    evaluators=None,
+    *,
+    made=At,
+    sink="test",
+    closed_limit=5_000,
+    parts=(),
+    tracer=None,
+    turns=math.inf,
+    **settings,
 ):
     """A pipeline with a spool of its own, by default with one judged evaluator that scores every request.
 
-    `parts` are pairs of further arguments of `Pipeline`, `settings` those of assembly.
+    At most `turns` cases are at the judge at once. `parts` are pairs of further arguments of `Pipeline`, `settings`
+    those of assembly.
     """
     lent = runtime(SystemClock())
     lent = lent if tracer is None else replace(lent, tracer=tracer)
@@ -98,6 +113,8 @@ async def pipeline(
             judges={"": FakeJudge(gate=at.gate)},
             sinks={sink: at.deliver},
             lent=lent,
+            queue=FairQueue({"": turns}, limit=1_000_000, shares={}, clock=lent.clock),
+            memory=Memory(),
         )
         given = {
             "workers": ThisProcess(LocalReader(registry.conventions(), ExtractionSettings(), evaluators, salt="s")),

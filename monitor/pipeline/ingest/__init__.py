@@ -20,7 +20,7 @@ from monitor.model.ack import Ack
 from monitor.model.external import ExternalScore, FeedbackBatch, ScoreSource
 from monitor.model.row import RowBatch
 from monitor.model.span import SpanBatch
-from monitor.pipeline.complete import WholeRow, WholeTrace
+from monitor.pipeline.complete import Complete, WholeRow, WholeTrace
 from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.pipeline.in_flight import InFlight
 from monitor.pipeline.ingest.rows import RowIngest
@@ -60,6 +60,7 @@ class Ingest:
         self._processor = processor
         self._feedback = FeedbackIngest(processor, spool, runtime) if processor is not None else None
         self._in_flight = in_flight
+        in_flight.reopen = self._reopen
         self._spool = spool
         self._runtime = runtime
 
@@ -101,10 +102,13 @@ class Ingest:
         for ack in acks:
             ack.make_void()
         for complete in self._in_flight.hand_over():
-            if isinstance(complete, WholeTrace):
-                self._spans.reopen(complete)
-            elif isinstance(complete, WholeRow):
-                self._rows.reopen(complete)
+            self._reopen(complete)
+
+    def _reopen(self, complete: Complete) -> None:
+        if isinstance(complete, WholeTrace):
+            self._spans.reopen(complete)
+        elif isinstance(complete, WholeRow):
+            self._rows.reopen(complete)
 
     async def recover(self) -> int:
         """Resume deliveries that the previous process left in the spool. Returns their number."""

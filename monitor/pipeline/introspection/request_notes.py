@@ -6,13 +6,13 @@ never waits and never raises; where the request log is off nothing is noted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, Final
 
 from monitor.clock import Clock
 from monitor.model.case import Case, ContextStatus, Reading, ReadingStatus, changed
-from monitor.model.outcome import EvaluationResult, RateScope, Score, Skipped
+from monitor.model.outcome import EvaluationResult, RateScope, Score, Skipped, SkippedReason
 from monitor.model.request_log import EvaluatorDecision, RequestRecord, RequestStep
 from monitor.pipeline.ledger import RequestOutcome, TraceOutcome
 from monitor.stages import Runtime, SamplingDecision
@@ -75,9 +75,14 @@ class RequestNote:
         """More on a decision, by the names of `EvaluatorDecision`."""
         self._decisions.setdefault(evaluator, {}).update(fields)
 
-    def admitted(self, evaluator: str, waited: float) -> None:
-        """Note that the case has left the queue in front of the judge, after so many seconds."""
-        self.add(evaluator, waited=waited)
+    def admitted(self, evaluators: Iterable[str], waited: float) -> None:
+        """Note that the case has left the queue in front of the judge of `evaluators`, after so many seconds."""
+        for name in evaluators:
+            self.add(name, waited=waited)
+
+    def handed_over(self, evaluator: str) -> None:
+        """Note that an evaluation was left to another replica."""
+        self.add(evaluator, outcome=Skipped.kind, reason=SkippedReason.HANDED_OVER.value)
 
     def finished(self, result: EvaluationResult) -> None:
         """Note the end of an evaluation."""

@@ -243,6 +243,12 @@ class ResultMetrics:
         series.selected.inc()
         series.pending.inc()
 
+    def handed_over(self, app: str, evaluator: str) -> None:
+        """Count a pending evaluation as skipped, because another replica evaluates the case."""
+        series = self._of(app, evaluator)
+        series.pending.dec()
+        self._skipped(app, evaluator, series, SkippedReason.HANDED_OVER).inc()
+
     def finished(self, result: EvaluationResult, seconds: float | None) -> EvaluationResult:
         """Count the outcome of a pending evaluation, reached after `seconds` of wall clock; None: others took them.
 
@@ -264,7 +270,7 @@ class ResultMetrics:
         if isinstance(outcome, Score):
             return self._count_live(result, outcome, series)
         if isinstance(outcome, Skipped):
-            self._skipped(result, series, outcome.reason).inc()
+            self._skipped(result.case.app, result.evaluator, series, outcome.reason).inc()
         else:
             self._unscored(result, series, outcome.reason).inc()
         return result
@@ -283,10 +289,9 @@ class ResultMetrics:
             return False
         return True
 
-    def _skipped(self, result: EvaluationResult, series: _EvaluatorSeries, reason: SkippedReason) -> Counter:
+    def _skipped(self, app: str, evaluator: str, series: _EvaluatorSeries, reason: SkippedReason) -> Counter:
         if reason not in series.skipped:
-            app = self._metrics.app(result.case.app)
-            series.skipped[reason] = self._metrics.skipped.labels(app, result.evaluator, reason.value)
+            series.skipped[reason] = self._metrics.skipped.labels(self._metrics.app(app), evaluator, reason.value)
         return series.skipped[reason]
 
     def _unscored(self, result: EvaluationResult, series: _EvaluatorSeries, reason: UnscoredReason) -> Counter:

@@ -113,6 +113,10 @@ def of_skipped(reason: str) -> Reason:
 
 
 _SKIPPED: Final[Mapping[SkippedReason, tuple[str, str]]] = {
+    SkippedReason.HANDED_OVER: (
+        "its partition moved to another replica before the judge was asked, and that replica evaluates it",
+        "",
+    ),
     SkippedReason.REFUSAL: ("it examines what an answer claims, and this one only refuses", ""),
     SkippedReason.LANGUAGE_MISMATCH: (
         "it compares words, and the answer (or the question) is in another language than the documents",
