@@ -649,7 +649,8 @@ class Series:
     )
     consumer_rebuilds = counter(
         "ragmonitor_consumer_rebuilds",
-        "Consumers that were replaced: unreachable, unauthorised, fenced, poll_stuck, partition_stuck, error.",
+        "Consumers that were replaced: unreachable, unauthorised, fenced, other_assignment, poll_stuck, "
+        "partition_stuck, error.",
         ("reason",),
     )
     consumer_commits = counter(

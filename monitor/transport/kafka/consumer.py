@@ -10,7 +10,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import anyio
-from kafka.errors import AuthorizationError, FencedInstanceIdError, KafkaConnectionError, KafkaTimeoutError
+from kafka.errors import (
+    AuthorizationError,
+    FencedInstanceIdError,
+    InconsistentGroupProtocolError,
+    KafkaConnectionError,
+    KafkaTimeoutError,
+)
 from kafka.errors import SaslAuthenticationFailedError as SaslRefused
 
 from monitor.model.ack import Ack
@@ -36,6 +42,7 @@ _POLL_STUCK: Final = "poll_stuck"
 _CAUSES: Final = (
     ("partition_stuck", PartitionStuck),
     ("fenced", FencedInstanceIdError),
+    ("other_assignment", InconsistentGroupProtocolError),
     ("unauthorised", (AuthorizationError, SaslRefused)),
     ("unreachable", (KafkaTimeoutError, KafkaConnectionError)),
 )
@@ -46,6 +53,10 @@ _SAID: Final = {
     "unreachable": (Event.KAFKA_UNREACHABLE, "no broker answers"),
     "unauthorised": (Event.KAFKA_UNREACHABLE, "the brokers refuse this client"),
     "fenced": (Event.KAFKA_REBUILT, "another process has the same `group_instance_id`"),
+    "other_assignment": (
+        Event.KAFKA_REBUILT,
+        "the other members of the group have another `assignment`: stop all replicas, then start them again",
+    ),
     "error": (Event.KAFKA_REBUILT, "the consumer failed: going on with a new one"),
 }
 """The event and its message, by the reason why a poll thread ended."""

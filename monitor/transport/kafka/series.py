@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from monitor.telemetry.metrics import Metrics
 from monitor.transport.kafka.values import Partition
 
-_REBUILDS = ("unreachable", "unauthorised", "fenced", "poll_stuck", "partition_stuck", "error")
+_REBUILDS = ("unreachable", "unauthorised", "fenced", "other_assignment", "poll_stuck", "partition_stuck", "error")
 
 
 class ConsumerSeries:

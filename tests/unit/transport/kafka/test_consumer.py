@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import anyio
 import pytest
 from kafka import TopicPartition
-from kafka.errors import FencedInstanceIdError, KafkaTimeoutError
+from kafka.errors import FencedInstanceIdError, InconsistentGroupProtocolError, KafkaTimeoutError
 
 from monitor.clock import Clock, ManualClock, SystemClock
 from monitor.stages import Runtime, stop_deadline
@@ -288,6 +288,16 @@ async def test_whatever_a_poll_raises_a_new_consumer_follows(monkeypatch: pytest
         events = "ragmonitor_events_total"
         assert total(bench.runtime.metrics, events, event="kafka_unreachable") == 1
         await until(lambda: total(bench.runtime.metrics, events, event="kafka_back") == 1, "the end of it", 5)
+
+
+async def test_a_group_with_another_assignment_is_named_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Old replicas of a rolling update that adds the topic of logs: it never ends by itself."""
+    async with consuming(monkeypatch, Client(faults=iter([InconsistentGroupProtocolError()])), Client()) as bench:
+        await until(lambda: bench.ready, "readiness", 30)
+        assert bench.count("rebuilds_total", reason="other_assignment") == 1
+    assert "stop all replicas" in caplog.text
 
 
 async def test_revoked_partitions_finish_for_a_while_then_commit_and_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
