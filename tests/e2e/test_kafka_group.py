@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from tests.support.collector import Collector, Encoding
 from tests.support.kafka import Broker
 from tests.support.kafka_fleet import LETTERS, Fleet, Load, account, wait_for_all
 from tests.support.kafka_traces import trace_id
-from tests.support.llm import LLMServer, verdict
+from tests.support.llm import LLMServer, Reply, verdict
 from tests.support.monitor import assert_balanced
 from tests.support.service import CONTEXT, GOOD
 from tests.support.tools import wait_until
@@ -169,6 +170,49 @@ def test_a_budget_is_spent_by_the_group_together_and_goes_on_with_those_who_stay
                 assert fleet.total(LIMIT) == pytest.approx(CAP / 6)
             for one in fleet.replicas:
                 assert_balanced(one.samples())
+
+
+def test_what_waits_for_a_judge_when_its_partition_moves_is_judged_only_by_the_next_replica(
+    broker: Broker, tmp_path: Path
+) -> None:
+    """The judge answers only once a third replica has joined. Until then each of the others has asked it twice."""
+    broker.create_topics("moves.spans", "moves.results", partitions=6)
+    joined = threading.Event()
+
+    def answer(_asked: Any) -> Reply:
+        joined.wait()
+        return verdict(**SAID)
+
+    with LLMServer() as llm:
+        llm.always(answer)
+        judge = {"model": "openai/scripted", "api_key": "none", "api_base": llm.url}
+        config = configuration(
+            broker,
+            "moves",
+            {"moves.spans": "otlp_proto"},
+            judge={**judge, "max_concurrency": 2, "timeout": "15m", "cache": {"max_entries": 0}},
+            evaluators=[{"type": "relevance"}],
+        )
+        load = Load(broker, "moves.spans", parts=1)
+        try:
+            with Fleet(tmp_path, 2, config) as first:
+                wait_until(lambda: shares(first) == [3, 3], 60, "half of the partitions each")
+                load.send(TRACES)
+                wait_until(lambda: first.total("ragmonitor_evaluations_pending") == TRACES, 60, "all read")
+                (tmp_path / "third").mkdir()
+                with Fleet(tmp_path / "third", 1, config) as third:
+                    wait_until(lambda: (shares(first), shares(third)) == ([2, 2], [2]), 60, "a third each")
+                    joined.set()
+                    wait_for_all(broker, "moves", ["moves.spans"], 90)
+                    given_up = first.total("ragmonitor_skipped_total", reason="handed_over")
+                    assert given_up > 0
+                    assert third.total("ragmonitor_evaluations_selected_total") >= given_up
+                    for one in (*first.replicas, *third.replicas):
+                        assert_balanced(one.samples())
+        finally:
+            joined.set()
+        assert TRACES <= len(llm.requests) <= TRACES + 4
+    assert {request for request, _ in account(broker, "moves.results").results} == set(load.traces)
 
 
 def shares(fleet: Fleet) -> list[float]:
