@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.support.llm import LLMServer, bomb, redirect, verdict
@@ -83,13 +84,17 @@ def test_service_names_have_as_many_series_after_a_restart_as_before_and_the_bus
             assert [one["rates"][0]["evaluated"] for one in found["apps"]] == [number]
 
 
-def test_millions_of_attributes_of_a_resource_are_refused_before_they_are_decoded(tmp_path: Path) -> None:
+@pytest.mark.parametrize("beside", ["nothing", "a span that is kept"])
+def test_millions_of_attributes_of_a_resource_are_refused_before_they_are_decoded(tmp_path: Path, beside: str) -> None:
     resource = length_delimited(1, b"\x0a\x00" * 9_500_000)  # 19 kB on the wire
     span = length_delimited(1, bytes(15) + b"\x01") + length_delimited(2, bytes(7) + b"\x01")
-    body = length_delimited(1, resource + length_delimited(2, length_delimited(2, span)))
+    spans = length_delimited(2, length_delimited(2, span))
+    body, status = length_delimited(1, resource + spans), 400
+    if beside != "nothing":
+        body, status = body + length_delimited(1, spans), 200
     with MonitorProcess(tmp_path) as monitor:
         before = monitor.resident("VmHWM")
-        assert monitor.post(gzip.compress(body, 1), gzipped=True) == 400
+        assert monitor.post(gzip.compress(body, 1), gzipped=True) == status
         assert monitor.resident("VmHWM") - before < 10 * len(body)  # decoded they take thirty times as much
         assert monitor.post(export(1, 1_000), gzipped=True) == 200
 

@@ -127,6 +127,8 @@ def without_oversized(
 ) -> tuple[Sequence[EncodedGroup], Sequence[RefusedGroup]]:
     """Remove items of more than `max_bytes` bytes or `MAX_MEMBERS` members; return groups and what was removed.
 
+    A group of which nothing is left is not returned: nobody may decode a resource that is too large.
+
     Of a resource or scope with more than `max_resource_bytes` bytes or `MAX_MEMBERS` members, all items are removed.
     Raises `TooLarge` where those that remain have more than `MAX_REQUEST_MEMBERS` members together.
     """
@@ -144,7 +146,6 @@ def without_oversized(
         if not resource_fits or not scope_fits:
             known = resource if resource_fits else b"", group.scope if scope_fits else b""
             refused.append(RefusedGroup(*known, group.items, LARGE_RESOURCE))
-            kept.append(group._replace(items=[]))
             continue
         fitting: list[bytes] = []
         for item in group.items:
@@ -153,7 +154,8 @@ def without_oversized(
             else:
                 why = LARGE if len(item) > max_bytes else MANY_MEMBERS
                 refused.append(RefusedGroup(resource, group.scope, [item], why))
-        kept.append(group._replace(items=fitting))
+        if fitting:
+            kept.append(group._replace(items=fitting))
     _check_members(kept)
     return kept, [group for group in refused if group.items]
 
