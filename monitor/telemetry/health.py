@@ -12,6 +12,7 @@ class Health:
 
     def __init__(self) -> None:
         self._waiting: dict[str, str] = {}
+        self._explained: dict[str, str] = {}
         self._stopping = False
         self.addresses: dict[str, str] = {}
         """The address of each listener, such as `otlp_http: 127.0.0.1:4318`, once it listens."""
@@ -37,6 +38,13 @@ class Health:
         """Report that `part` works (again)."""
         self._waiting.pop(part, None)
 
+    def explain(self, subject: str, why: str) -> None:
+        """Say what keeps `subject` from coming up; an empty text withdraws it. Shown while any part is not up."""
+        if why:
+            self._explained[subject] = why
+        else:
+            self._explained.pop(subject, None)
+
     def stopping(self) -> None:
         """Report that the process is draining: healthy, but not ready."""
         self._stopping = True
@@ -48,6 +56,7 @@ class Health:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why it is not ready: `part: why`, in the order of registration."""
-        waiting = tuple(f"{part}: {why}" for part, why in self._waiting.items())
+        """Why it is not ready: `part: why`, in the order of registration, then what was explained."""
+        told = {**self._waiting, **self._explained} if self._waiting else {}
+        waiting = tuple(f"{part}: {why}" for part, why in told.items())
         return (*waiting, "stopping") if self._stopping else waiting

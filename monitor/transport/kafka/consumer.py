@@ -145,6 +145,7 @@ class Consumer:
 
     async def stop(self) -> None:
         """Take no more messages, give the taken ones some seconds, commit and leave the group, by the deadline."""
+        self._explain("")
         owner = self._owner
         if owner is None:
             return
@@ -199,10 +200,16 @@ class Consumer:
     def _say(self, reason: str, error: BaseException | None) -> None:
         event, message = _SAID[reason]
         detail = "" if error is None else f"{type(error).__name__}: {error}"[:300]
+        self._explain(message if error is None else f"{message} ({type(error).__name__})")
         if event is Event.KAFKA_UNREACHABLE:
             self.answering(ok=False, why=f"{message}: {detail}")
         else:
             self._runtime.events.warning(event, message, source=self._source, group=self._settings.group, error=detail)
+
+    def _explain(self, why: str) -> None:
+        """Tell whoever asks for readiness why this consumer is not ready. Without details: anybody may ask."""
+        if not self._is_ready:
+            self._runtime.health.explain(self._part, why)
 
     # -- reports of the owner
 
@@ -264,9 +271,12 @@ class Consumer:
                 topics=", ".join(look.missing)[:300],
             )
             self._missing = look.missing
+        if self._missed >= _LOOKS:
+            self._explain(f"topics do not exist: {', '.join(look.missing)}"[:300])
         if look.joined and not look.missing:
             self._missing = ()
             if not self._is_ready:
+                self._explain("")
                 self._is_ready = True
                 self._ready()
 
@@ -295,6 +305,7 @@ class Consumer:
             )
         elif ok and self._trouble:
             self._trouble = ""
+            self._explain("")
             events.info(Event.KAFKA_BACK, "the brokers answer again", source=self._source, brokers=",".join(brokers))
 
     # -- partitions

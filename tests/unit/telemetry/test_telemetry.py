@@ -83,7 +83,11 @@ def test_not_ready_until_every_expected_part_is_up_and_never_while_stopping():
     health.expect("spool", "replaying")
     assert not health.ready
     assert health.reasons == ("spool: replaying",)
+    health.explain("queue", "the disk is slow")
+    assert health.reasons == ("spool: replaying", "queue: the disk is slow")
     health.up("spool")
     assert health.ready
+    assert not health.reasons
+    health.explain("queue", "")
     health.stopping()
     assert health.reasons == ("stopping",)

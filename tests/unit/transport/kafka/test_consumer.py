@@ -45,6 +45,9 @@ class _Cluster:
     def partitions_for_topic(self, _topic: str) -> set[int]:
         return set(range(self._partitions))
 
+    def request_update(self) -> None:
+        pass
+
 
 class _Future:
     is_done = True
@@ -298,6 +301,36 @@ async def test_a_group_with_another_assignment_is_named_with_what_to_do(
         await until(lambda: bench.ready, "readiness", 30)
         assert bench.count("rebuilds_total", reason="other_assignment") == 1
     assert "stop all replicas" in caplog.text
+
+
+async def test_readiness_says_why_the_group_or_the_brokers_refuse_until_it_is_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    later = threading.Event()
+    faults = [InconsistentGroupProtocolError("at 10.0.0.1")]
+    async with consuming(monkeypatch, Client(faults=iter(faults)), Client(faults=iter([later.wait]))) as bench:
+        health = bench.runtime.health
+        health.expect("kafka")
+        try:
+            await until(lambda: "another `assignment`" in "".join(health.reasons), "the reason", 30)
+            assert "10.0.0.1" not in "".join(health.reasons)
+        finally:
+            later.set()
+        await until(lambda: bench.ready, "readiness", 30)
+        assert health.reasons == ("kafka: starting",)
+
+
+async def test_readiness_names_the_topics_that_do_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poll_thread, "_LOOK_EVERY", 0.05)
+    client = Client()
+    client._cluster = _Cluster(0)
+    async with consuming(monkeypatch, client) as bench:
+        health = bench.runtime.health
+        health.expect("kafka")
+        await until(lambda: "kafka g: spans: topics do not exist: spans" in health.reasons, "the reason", 30)
+        client._cluster = _Cluster(2)
+        await until(lambda: bench.ready, "readiness", 30)
+        assert health.reasons == ("kafka: starting",)
 
 
 async def test_revoked_partitions_finish_for_a_while_then_commit_and_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
