@@ -252,7 +252,7 @@ class BudgetTracker:
         return self._reserve(self._judgements, 1.0)
 
     async def wait_for_dollars(self, amount: float, deadline: float) -> Reservation:
-        """Reserve US dollars for a call, in turn; wait for calls in flight until `deadline` (monotonic clock).
+        """Reserve US dollars for a call, in turn; wait until `deadline` (monotonic clock) if calls in flight hold them.
 
         Raises `JudgeError(budget)` if they no longer fit in the period, or in none, or if it waited in vain.
         """
@@ -294,13 +294,17 @@ class BudgetTracker:
         return {one.name: one.written(exact=self._closed) for one in (*self._money, *self._judgements)}
 
     async def _wait(self, turn: anyio.Lock, reserve: Callable[[], Reservation | None], deadline: float) -> Reservation:
+        if not turn.locked() and (free := reserve()) is not None:
+            return free  # also after the deadline, which limits only how long it waits
         left = max(deadline - self._clock.monotonic(), 0.0)
         with anyio.move_on_after(left):
             async with turn:  # or small calls would always come before a large one
                 while (found := reserve()) is None:
                     await self._settled.wait()
                 return found
-        message = f"calls in flight had reserved what is left of the budget, for {left:.0f} s"
+        message = "calls in flight had reserved what is left of the budget"
+        if left >= 1:
+            message += f", for {left:.0f} s"
         raise JudgeError(UnscoredReason.BUDGET, message)
 
     def _reserve(self, caps: tuple[_Cap, ...], amount: float) -> Reservation | None:

@@ -196,6 +196,25 @@ async def test_a_call_that_waits_in_vain_ends_at_its_deadline_and_leaves_nothing
     assert told == []
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("budget", [Budget(), Budget(dollars_per_day=1, evaluations_per_day=1)])
+async def test_after_its_deadline_a_call_still_gets_what_is_free_at_once(budget):
+    """A deadline limits a wait: it is no reason to say of a budget that it was spent."""
+    mine = BudgetTracker(budget, LoopClock())
+    late = asyncio.get_running_loop().time() - 5
+    assert (await mine.wait_for_judgement(late)).amount == 1
+    assert (await mine.wait_for_dollars(1, late)).amount == 1
+
+
+@pytest.mark.anyio
+async def test_after_its_deadline_a_call_does_not_wait_for_calls_in_flight():
+    mine = BudgetTracker(Budget(dollars_per_day=1), LoopClock())
+    reserved(mine, 1)
+    late = asyncio.get_running_loop().time() - 5
+    with pytest.raises(JudgeError, match=r"calls in flight had reserved what is left of the budget$"):
+        await mine.wait_for_dollars(1, late)
+
+
 @given(st.lists(st.tuples(st.floats(0, 2), st.floats(0, 1), st.booleans())))
 def test_no_order_of_calls_that_cost_no_more_than_reserved_overruns_a_cap(calls):
     """F12: no overrun by design, whether calls end before the next one begins or not."""
