@@ -119,6 +119,8 @@ class IncidentOnset(NamedTuple):
 class IncidentImpact(NamedTuple):
     """The answers from the onset to the end, or until now: scored ones, and estimates for all answers.
 
+    Where the onset is not known, from the beginning of the window in which the rate was too high when the alert fired.
+
     `answers` and `bad_answers` stand for all answers, not only the scored ones; the limits are those of 95 %.
     """
 

@@ -60,6 +60,8 @@ class IncidentOnsetView(ApiModel):
 class IncidentImpactView(ApiModel):
     """The answers from the onset to the end, or until now.
 
+    Where the onset is not known, `since` is the beginning of the window in which the rate was too high at first.
+
     `answers` and `bad_answers` are estimates for all answers, not only the scored ones, with 95 % limits.
     """
 

@@ -129,7 +129,8 @@ def _facts(record: IncidentRecord, now: float) -> Iterator[tuple[str, str]]:
             "Impact",
             (
                 f"about {impact.bad_answers:,.0f} bad answers ({impact.bad_lower:,.0f} to {impact.bad_upper:,.0f})"
-                f" of {impact.answers:,.0f}; {impact.judged:,} were scored, {impact.defects:,} of them bad"
+                f" of {impact.answers:,.0f}; {impact.judged:,} were scored, {impact.defects:,} of them bad;"
+                f" since {_time(impact.since)} UTC"
             ),
         )
     fired = (f"{alert.name} ({alert.severity}{_threshold(alert.threshold)})" for alert in one.alerts)

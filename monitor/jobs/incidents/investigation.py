@@ -60,7 +60,7 @@ class Investigation:
         """
         until = one.ended if one.ended is not None else now
         onset = onset or self._onset(one, until) or known
-        since = onset.at if onset is not None else one.fired
+        since = onset.at if onset is not None else one.fired - one.window
         changes, worst = self._changes(one, onset, until), self._worst(one, onset, until)
         return Findings(onset, changes, self._impact(one, since, until), worst)
 
@@ -125,7 +125,7 @@ class Investigation:
             Search(
                 apps=_names(one.app),
                 evaluator=one.evaluator,
-                since=onset.earliest if onset is not None else one.fired - window_of(one),
+                since=onset.earliest if onset is not None else one.fired - one.window,
                 until=until + 1,
                 outcome="defect" if rule is None else "score",
                 scales={one.evaluator: ends if scale is None or scale.better == "higher" else ends[::-1]},

@@ -70,7 +70,7 @@ def test_the_draft_tells_the_whole_story_and_leaves_cause_and_actions_to_people(
         "**Alert fired:** 2023-11-14 22:13 UTC",
         "**Open:** for 3 h",
         "**Highest rate:** 30 % (20 % to 40 %) over 1 h, 100 scored, at",
-        "about 400 bad answers (300 to 500) of 1,200; 120 were scored, 40 of them bad",
+        "about 400 bad answers (300 to 500) of 1,200; 120 were scored, 40 of them bad; since 2023-11-14 21:43 UTC",
         "| 2023-11-14 21:43 | The rate rises (best guess). |",
         "- 2023-11-14 21:41 UTC: prompt 3 -> 4",
         "Since 22:00 UTC. Nothing stands out.",

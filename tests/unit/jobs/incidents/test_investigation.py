@@ -82,6 +82,22 @@ async def test_without_days_before_or_without_a_rise_there_is_no_onset(tmp_path:
     assert other == (None, [], None, [])
 
 
+async def test_without_an_onset_the_window_that_the_alert_fired_for_counts_also_where_traffic_ended_before(
+    tmp_path: Path,
+):
+    results = rise.results(lambda one: one % 2 == 0, number=60)
+    await rise.kept(tmp_path, results, texts="all")
+    late = incident(fired=rise.NOW + 120, window=1200.0)
+    found = investigation(tmp_path).look(late, rise.NOW + 180)
+    assert found.onset is None
+    within = [one for one in results if (one.case.answered_at or 0.0) >= (late.fired - 1200.0) // 60 * 60]
+    assert found.impact is not None
+    assert found.impact.since == late.fired - 1200.0
+    assert (found.impact.judged, found.impact.defects) == (len(within), sum(one.defect for one in within))
+    assert found.answers
+    assert all(one.at >= found.impact.since for one in found.answers)
+
+
 async def test_it_names_the_changes_of_the_day_before_the_onset_and_since(tmp_path: Path):
     results = rise.results(rise.common)
     versions = [ServiceVersion(evaluator="v1", prompt=prompt) for prompt in ("1", "2", "3")]
