@@ -11,7 +11,7 @@ from typing import Final
 
 from monitor.alerts import regression
 from monitor.alerts.catalogue import RATES
-from monitor.alerts.policy import AlertPolicy, Severity, policies_for
+from monitor.alerts.policy import AlertPolicy, Severity, longest_window, policies_for
 from monitor.alerts.state import AlertState, AlertStatus
 from monitor.model.incident import (
     STEPS_AT_MOST,
@@ -79,6 +79,8 @@ class IncidentTracker:
         for state in states:
             if state.name in RATES:
                 by_rate.setdefault(_rate_of(state), []).append(state)
+        for key in [key for key in self._restored if self._outlived(key, now)]:
+            self._end(key, IncidentEnd.MONITOR_STOPPED, now)
         for key in [*by_rate, *(key for key in self._open if key not in by_rate)]:
             own = by_rate.get(key, [])
             firing = sorted((one for one in own if one.firing), key=lambda one: one.severity is not Severity.CRITICAL)
@@ -134,8 +136,7 @@ class IncidentTracker:
         self._keep(key, one, now, step=one.steps != (found.steps if found is not None else ()))
 
     def _quiet(self, key: _Key, own: Sequence[AlertState], now: float) -> None:
-        one = self._open[key]
-        policy = next((each for each in policies_for(self._policies, *key[:2]) if _name_of(each) == key[2]), None)
+        one, policy = self._open[key], self._policy(key)
         end = _reconfigured(one, own, policy)
         if end is None and key in self._restored:
             began = self._restored[key]
@@ -149,9 +150,25 @@ class IncidentTracker:
             involved = [state for state in own if _involved(one, state)]
             unknown = not involved or any(state.status is AlertStatus.NOT_ENOUGH_DATA for state in involved)
             end = IncidentEnd.TOO_LITTLE_TRAFFIC if unknown else IncidentEnd.FELL_BACK
+        self._end(key, end, now)
+
+    def _policy(self, key: _Key) -> AlertPolicy | None:
+        return next((one for one in policies_for(self._policies, *key[:2]) if _name_of(one) == key[2]), None)
+
+    def _outlived(self, key: _Key, now: float) -> bool:
+        """Return whether the monitor was stopped for longer than an alert looks back: what fires now is something new.
+
+        After a first check this process knows of none.
+        """
+        policy = self._policy(key)
+        if policy is None or self._restored[key] is not None:
+            return False
+        return now - self._open[key].checked > longest_window((policy,)) + policy.resolve_after
+
+    def _end(self, key: _Key, end: IncidentEnd, now: float) -> None:
+        one = self._open.pop(key)
         ended = one.checked if end is IncidentEnd.MONITOR_STOPPED else max(now, one.fired)
         one = _with_steps(replace(one, ended=ended, end=end), [IncidentStep(ended, end.words)])
-        self._open.pop(key)
         self._saved.pop(key, None)
         self._restored.pop(key, None)
         self._changed(one)

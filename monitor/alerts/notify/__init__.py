@@ -16,7 +16,7 @@ from monitor.alerts.notify.slack import Slack
 from monitor.alerts.policy import Severity
 from monitor.errors import ConfigError
 from monitor.errors.explanation import explain, nearest
-from monitor.quantities import Duration
+from monitor.quantities import Duration, human_duration
 from monitor.stages import Runtime
 from monitor.telemetry.events import Event
 
@@ -57,8 +57,8 @@ class Log(Notifier):
                     said = " ".join(state.annotations[name] for name in _SAID if state.annotations.get(name))
                     say(Event.ALERT_FIRING, said, **dict(state.labels))
                 else:
-                    lasted = round(notice.ended - state.since)
-                    message = f"{state.labels['alertname']} was resolved after {lasted} s"
+                    lasted = human_duration(max(notice.ended - state.since, 0))
+                    message = f"{state.labels['alertname']} was resolved after {lasted}"
                     runtime.events.info(Event.ALERT_RESOLVED, message, **dict(state.labels))
 
         await serve(inbox, runtime, name="log", delivery=DeliveryState(late_diagnosis=True), send=write)

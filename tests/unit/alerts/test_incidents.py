@@ -189,6 +189,21 @@ def test_one_that_is_over_when_the_monitor_comes_back_late_ended_while_it_was_st
     assert (life.only.end, life.only.ended) == (IncidentEnd.MONITOR_STOPPED, NOW)
 
 
+def test_what_fires_after_a_stop_that_was_longer_than_an_alert_looks_back_is_another_incident():
+    known, day = open_one(), 86_400
+    life = Life(known=[known])
+    (seen,) = life.see(19 * day, state())
+    assert (life.told[known.id].end, life.told[known.id].ended) == (IncidentEnd.MONITOR_STOPPED, NOW)
+    assert seen.annotations["incident"] != known.id
+    assert [one.fired for one in life.tracker.open] == [NOW + 19 * day]
+
+
+def test_after_such_a_stop_it_is_over_at_the_first_check_and_not_after_a_wait():
+    life = Life(known=[open_one()])
+    life.see(19 * 86_400, state("not_enough_data"))
+    assert (life.only.end, life.only.ended) == (IncidentEnd.MONITOR_STOPPED, NOW)
+
+
 @pytest.mark.parametrize(
     ("policies", "states", "end"),
     [
