@@ -185,7 +185,7 @@ def test_what_waits_for_a_judge_when_its_partition_moves_is_judged_only_by_the_n
 
     with LLMServer() as llm:
         llm.always(answer)
-        judge = {"model": "openai/scripted", "api_key": "none", "api_base": llm.url}
+        judge = {"model": "openai/scripted", "api_key": "none", "api_base": llm.url, "recheck_share": 0}
         config = configuration(
             broker,
             "moves",
