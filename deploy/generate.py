@@ -27,7 +27,7 @@ CONFIGS = {
 
 
 def texts() -> Iterator[tuple[Path, str]]:
-    """Each generated file and what belongs in it. A chart is packed alone, so it has its own copy of everything."""
+    """Yield each generated file with its content. A chart is packaged alone, so it has its own copy of everything."""
     alerts = config.load(CONFIGS["standalone"]).alerts
     yield KUBERNETES / "components" / "monitoring" / "prometheusrule.yaml", render_resource(alerts)
     yield CHART / "files" / "rules.yaml", render(alerts)
@@ -43,7 +43,7 @@ def texts() -> Iterator[tuple[Path, str]]:
 
 
 def main() -> int:
-    """The exit status: 1 where `--check` finds a file that is not fresh."""
+    """Write the files, and return the exit status: 1 if `--check` finds a stale file."""
     only_check = sys.argv[1:] == ["--check"]
     stale = [(path, text) for path, text in texts() if not path.exists() or path.read_text() != text]
     for path, text in stale:

@@ -1,10 +1,10 @@
-"""Takes out of an installed environment what the image never runs.
+"""Removes from an installed environment the files that the image never uses.
 
-    python slim.py FOLDER            what no part of the monitor loads; debug symbols, where binutils are installed
-    python slim.py FOLDER --built    what only built the package
+    python slim.py FOLDER            files that no part of the monitor loads; debug symbols, if binutils are installed
+    python slim.py FOLDER --built    files that were needed only to build the package
 
-`LEFT_OUT` is the whole list. A line of it that matches nothing is an error: the package has changed, look again.
-Needs nothing but Python, since the build stage runs it.
+`LEFT_OUT` is the complete list. A pattern that matches nothing is an error: the package has changed, so check it again.
+Needs only Python, because the build stage runs it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 
 class Part(NamedTuple):
-    """One part: why no one misses it, glob patterns of what goes, and of what stays all the same."""
+    """One part: why it is not needed, and glob patterns of the files to remove and of exceptions to keep."""
 
     why: str
     goes: tuple[str, ...]
@@ -27,7 +27,7 @@ class Part(NamedTuple):
 
 LEFT_OUT = (
     Part(
-        "LiteLLM's gateway server: it needs FastAPI, which is not installed. What LiteLLM's client imports of it stays",
+        "LiteLLM's gateway server: it needs FastAPI, which is not installed. What LiteLLM's client imports is kept",
         ("litellm/proxy/**/*",),
         (
             "litellm/proxy/__init__.py",
@@ -49,7 +49,7 @@ LEFT_OUT = (
         ("litellm/rust_bridge/_native.*",),
     ),
     Part(
-        "descriptions of AWS services: models there are called over HTTP; botocore signs and finds credentials",
+        "descriptions of AWS services: models there are called over HTTP; botocore only signs and finds credentials",
         ("botocore/data/*", "boto3/data/*", "boto3/examples/*"),
         (
             "botocore/data/*.json*",
@@ -62,7 +62,7 @@ LEFT_OUT = (
         ),
     ),
     Part(
-        "downloads from Hugging Face: the monitor counts tokens with what is packed, and downloads nothing",
+        "downloads from Hugging Face: the monitor counts tokens with the bundled files, and downloads nothing",
         ("huggingface_hub*", "hf_xet*", "fsspec*", "filelock*", "tqdm*"),
     ),
     Part("Zstandard for PyPy: CPython uses the other module", ("zstandard/_cffi.*",)),
@@ -82,7 +82,7 @@ BUILT = (
 
 
 def slim(folder: Path, parts: Sequence[Part]) -> int:
-    """Remove the parts, print a line for each, and return their bytes. `LookupError`: a pattern matches nothing."""
+    """Remove the parts, print a line for each, and return their bytes. Raises `LookupError` for an unmatched pattern."""
     freed = 0
     for part in parts:
         for pattern in (*part.goes, *part.stays):
@@ -103,7 +103,7 @@ def _going(folder: Path, part: Part) -> Iterator[Path]:
 
 
 def _remove(path: Path) -> int:
-    """Remove a file or folder, which may be gone with its folder. Returns its bytes."""
+    """Remove a file or folder and return its bytes. It may already be gone with its parent folder."""
     size = size_of(path)
     if path.is_dir():
         shutil.rmtree(path)
@@ -113,13 +113,13 @@ def _remove(path: Path) -> int:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder; 0 if there is none."""
+    """Return the bytes of a file, or of all files in a folder; 0 if there is none."""
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(one.lstat().st_size for one in files if one.is_file())
 
 
 def strip(folder: Path) -> int | None:
-    """Take debug symbols out of compiled modules; returns the bytes, None without `strip` of binutils."""
+    """Remove debug symbols from compiled modules; return the bytes saved, or None if binutils' `strip` is missing."""
     program = shutil.which("strip")
     if program is None:
         return None
@@ -130,7 +130,7 @@ def strip(folder: Path) -> int | None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Do what the first lines of this file say."""
+    """Run one of the two commands in the module docstring."""
     folder = Path(arguments[0])
     if arguments[1:] == ["--built"]:
         slim(folder, BUILT)

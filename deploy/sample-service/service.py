@@ -50,7 +50,7 @@ CARELESS = "Answer the visitor's question in one sentence. Sound certain, and ad
 
 
 class Pages(BaseRetriever):
-    """The three help pages that share most words with a question; words that few pages have count for more."""
+    """The three help pages that share most words with a question; words on few pages have more weight."""
 
     def _get_relevant_documents(
         self,
@@ -103,7 +103,7 @@ class HelpDesk:
 
 
 def answer(desk: HelpDesk, path: str, query: dict[str, list[str]]) -> tuple[int, object]:
-    """Status and body of a `GET`."""
+    """Return status and body for a `GET`."""
     if path == "/healthz":
         return 200, "ok"
     if path == "/quality":
@@ -119,7 +119,7 @@ def answer(desk: HelpDesk, path: str, query: dict[str, list[str]]) -> tuple[int,
 
 
 def set_quality(desk: HelpDesk, body: bytes) -> tuple[int, object]:
-    """Status and body of a `POST /quality`."""
+    """Return status and body for a `POST /quality`."""
     try:
         share = float(json.loads(body)["hallucinate"])
     except (ValueError, TypeError, LookupError):
@@ -131,7 +131,7 @@ def set_quality(desk: HelpDesk, body: bytes) -> tuple[int, object]:
 
 
 def handler(desk: HelpDesk) -> type[BaseHTTPRequestHandler]:
-    """The HTTP endpoints of a help desk."""
+    """Return the handler class with the HTTP endpoints of a help desk."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -151,13 +151,13 @@ def handler(desk: HelpDesk) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
-            """Nothing: traces tell more."""
+            """Log nothing: the traces show more."""
 
     return Handler
 
 
 def ask_every(desk: HelpDesk, seconds: float, stop: threading.Event) -> None:
-    """Somebody asks something, every so many seconds."""
+    """Ask a random question every `seconds`, until `stop` is set."""
     while not stop.wait(seconds):
         try:
             desk.ask(random.choice(QUESTIONS))
@@ -166,14 +166,14 @@ def ask_every(desk: HelpDesk, seconds: float, stop: threading.Event) -> None:
 
 
 def main() -> None:
-    """Serve until SIGTERM or Ctrl-C, then send the spans that are left."""
+    """Serve until SIGTERM or Ctrl-C, then send the remaining spans."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8080, help="0 takes any free one")
     parser.add_argument("--every", type=float, default=2.0, help="seconds between two questions of its own; 0: none")
     options = parser.parse_args()
 
-    # The instrumentation reads every attribute of a message, and LangChain warns of one of them, each time.
+    # The instrumentation reads every attribute of a message, and LangChain warns about one of them each time.
     warnings.filterwarnings("ignore", message=r"Calling \.text\(\) as a method")
     os.environ.setdefault("OTEL_SERVICE_NAME", "sample-service")
     provider = TracerProvider()
