@@ -82,7 +82,7 @@ BUILT = (
 
 
 def slim(folder: Path, parts: Sequence[Part]) -> int:
-    """Remove the parts, print a line for each, and return their bytes. Raises `LookupError` for an unmatched pattern."""
+    """Remove the parts, print a line for each, and return their bytes. Raises `LookupError` if a pattern matches none."""
     freed = 0
     for part in parts:
         for pattern in (*part.goes, *part.stays):
