@@ -82,7 +82,7 @@ BUILT = (
 
 
 def slim(folder: Path, parts: Sequence[Part]) -> int:
-    """Remove the parts, print a line for each, and return their bytes. Raises `LookupError` if a pattern matches none."""
+    """Remove the parts, print a line for each, return their bytes. Raises `LookupError` if a pattern has no match."""
     freed = 0
     for part in parts:
         for pattern in (*part.goes, *part.stays):
