@@ -28,12 +28,12 @@ class Row(NamedTuple):
 
 
 def distance(auroc: float) -> float:
-    """Between the means of two normal distributions of deviation 1 that are told apart with this AUROC."""
+    """Return the distance between the means of two normal distributions of deviation 1 that has this AUROC."""
     return math.sqrt(2) * NormalDist().inv_cdf(auroc)
 
 
 def binormal(auroc: float, size: int, rng: random.Random) -> list[Row]:
-    """Answers, half of them bad. The first input tells good from bad with this AUROC, the others are noise."""
+    """Return answers, half of them bad. The first input separates them with this AUROC; the others are noise."""
     shift = distance(auroc)
     rest = len(INPUTS) - 1
 
@@ -46,7 +46,7 @@ def binormal(auroc: float, size: int, rng: random.Random) -> list[Row]:
 
 
 def labelled(path: Path) -> list[Row]:
-    """The answers of a file, with the inputs that the monitor would have of them."""
+    """Return the answers of a file, with the sampler inputs that the monitor would compute for them."""
     evaluator, rows = OverlapGroundedness(), []
     for number, line in enumerate(path.read_text("utf-8").splitlines()):
         row = json.loads(line)
@@ -70,14 +70,14 @@ def _clipped(value: float) -> float:
 
 
 class Mix(NamedTuple):
-    """Rows and how often each comes, so that their defect rate is the one wanted."""
+    """Rows, and how often each counts, so that they have the requested defect rate."""
 
     rows: Sequence[Row]
     often: Sequence[float]
 
 
 def mixed(rows: Sequence[Row], rate: float) -> Mix:
-    """`rows` at another defect rate."""
+    """Return `rows` at another defect rate."""
     bad = sum(row.defect for row in rows)
     each = (1 - rate) / (len(rows) - bad), rate / bad
     return Mix(rows, [each[row.defect] for row in rows])

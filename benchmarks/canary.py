@@ -4,9 +4,9 @@
 
 Simulated with the product's own reference and limit, with fixed seeds: 24 cases, three runs a day. Noise is the share
 of verdicts on a case that are not the judge's usual one. `even`: all cases waver alike. `coins`: some are decided by
-the toss of a coin, the others never waver. `mixed`: from hardly ever to now and then. `days`: all alike, but what a
-judge says of a case holds for three runs. The last columns: how often it is noticed within a day that so many cases
-have the other verdict from some run on, those that wavered least.
+a coin toss, the others never waver. `mixed`: from hardly ever to now and then. `days`: all cases alike, but a verdict
+stays the same for three runs. The last columns: how often it is noticed within a day if the verdict of so many cases
+changes for good, those that wavered least.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NOISE: Final = (
 
 
 def chances(kind: str, noise: float, rng: random.Random) -> list[float]:
-    """For each case how likely a verdict is not the usual one."""
+    """Return for each case the probability of an unusual verdict."""
     if kind == "coins":
         return [0.5 if rng.random() < 2 * noise else 0.0 for _ in range(CASES)]
     if kind == "mixed":
@@ -42,7 +42,7 @@ def chances(kind: str, noise: float, rng: random.Random) -> list[float]:
 
 
 def runs(kind: str, chance: Sequence[float], rng: random.Random) -> Iterator[list[bool]]:
-    """The verdicts of run after run, of an unmoved judge: for each case whether it is the unusual one."""
+    """Yield the verdicts of successive runs of an unchanged judge: for each case, whether it is the unusual one."""
     verdicts: list[bool] = []
     number = 0
     while True:
@@ -53,7 +53,7 @@ def runs(kind: str, chance: Sequence[float], rng: random.Random) -> Iterator[lis
 
 
 def learned(verdicts: Iterator[list[bool]]) -> Reference:
-    """The reference of the first runs."""
+    """Return the reference from the first runs."""
     reference = Reference()
     while not reference.complete:
         reference = reference.with_run({str(case): defect for case, defect in enumerate(next(verdicts))})
@@ -61,7 +61,7 @@ def learned(verdicts: Iterator[list[bool]]) -> Reference:
 
 
 def looks(reference: Reference, verdicts: Iterator[list[bool]], number: int) -> Iterator[bool]:
-    """After each of `number` runs, whether the last day says that the judge has moved."""
+    """Return for each of `number` runs whether, after it, the last day shows that the judge has moved."""
     usual = [reference.verdict(str(case)) for case in range(CASES)]
     tolerance = reference.noise + FLOOR
     seen: list[tuple[int, int]] = []
@@ -73,14 +73,14 @@ def looks(reference: Reference, verdicts: Iterator[list[bool]], number: int) -> 
 
 
 def alarms(kind: str, noise: float, rng: random.Random) -> int:
-    """How often the alert begins in a month in which nothing is wrong."""
+    """Return how often the alert begins in a month in which nothing is wrong."""
     verdicts = runs(kind, chances(kind, noise, rng), rng)
     firing = list(looks(learned(verdicts), verdicts, DAYS * RUNS_A_DAY))
     return sum(now and not before for before, now in zip([False, *firing], firing, strict=False))
 
 
 def noticed(kind: str, noise: float, moving: int, rng: random.Random) -> bool:
-    """Whether it fires within a day of the time from which `moving` cases get the other verdict."""
+    """Return whether it fires within a day after `moving` cases have begun to get the other verdict."""
     chance = chances(kind, noise, rng)
     verdicts = runs(kind, chance, rng)
     steady = sorted(range(CASES), key=lambda case: (chance[case], rng.random()))[:moving]
@@ -95,7 +95,7 @@ def noticed(kind: str, noise: float, moving: int, rng: random.Random) -> bool:
 
 
 def rows(months: int, moves: int) -> Iterator[tuple[str, ...]]:
-    """A row for each kind of noise."""
+    """Return a row for each kind of noise."""
     for kind, noise in NOISE:
         rng = random.Random(f"{kind} {noise}")
         false = sum(alarms(kind, noise, rng) for _ in range(months)) / months

@@ -1,4 +1,4 @@
-"""Other 95 % intervals of a share, with equal weights, to compare those of the monitor with: none of it is used there.
+"""Other 95 % intervals of a share with equal weights, for comparison with the monitor's, which uses none of them.
 
 Clopper and Pearson (Biometrika 26, 1934, p. 404) and mid-P (Fay and Kim, Biometrical Journal 59, 2017) invert the
 binomial test; Jeffreys' interval has the quantiles of a beta distribution (Brown, Cai and DasGupta, Statistical Science
@@ -13,24 +13,24 @@ from functools import cache
 
 TAIL = 0.025
 _STEPS = 50
-"""Halvings of the interval from 0 to 1 in which a limit is looked for."""
+"""How many times the interval from 0 to 1 is halved in the search for a limit."""
 
 Interval = Callable[[int, int], tuple[float, float]]
-"""From how many were judged and how many are defects."""
+"""A function from the numbers of judged answers and of defects to the two limits."""
 
 
 def clopper_pearson(judged: int, defects: int) -> tuple[float, float]:
-    """The limits at which at least so many defects, or at most so many, have the probability `TAIL`."""
+    """Return the limits at which at least, or at most, this many defects have the probability `TAIL`."""
     return _inverted(judged, defects, 1.0)
 
 
 def mid_p(judged: int, defects: int) -> tuple[float, float]:
-    """The same, where just so many defects count by half."""
+    """Return the same limits, with the probability of exactly this many defects counted by half."""
     return _inverted(judged, defects, 0.5)
 
 
 def jeffreys(judged: int, defects: int) -> tuple[float, float]:
-    """Quantiles of the beta distribution with half a defect and half a good answer more."""
+    """Return quantiles of the beta distribution with half a defect and half a good answer added."""
     a, b = defects + 0.5, judged - defects + 0.5
     low = 0.0 if defects == 0 else _root(lambda rate: beta_share(a, b, rate) - TAIL)
     high = 1.0 if defects == judged else _root(lambda rate: beta_share(a, b, rate) - (1 - TAIL))
@@ -41,7 +41,7 @@ METHODS: Mapping[str, Interval] = {"Clopper-Pearson": clopper_pearson, "mid-P": 
 
 
 def beta_share(a: float, b: float, x: float) -> float:
-    """The share of a beta distribution below x, 0 <= x <= 1, by its continued fraction (Lentz's method)."""
+    """Return the share of a beta distribution below x, 0 <= x <= 1, by its continued fraction (Lentz's method)."""
     if x <= 0 or x >= 1:
         return float(x >= 1)
     if x > (a + 1) / (a + b + 2):
@@ -62,9 +62,9 @@ def beta_share(a: float, b: float, x: float) -> float:
 
 
 def _inverted(judged: int, defects: int, own: float) -> tuple[float, float]:
-    """The limits at which as many defects or more, or as many or fewer, have the probability `TAIL`.
+    """Return the limits at which as many defects or more, or as many or fewer, have the probability `TAIL`.
 
-    `own` is what just as many count for.
+    `own` is the weight of the probability of exactly as many.
     """
     mirrored = judged - defects
     low = 0.0 if defects == 0 else _root(lambda rate: _at_least(judged, defects, rate, own) - TAIL)

@@ -1,11 +1,11 @@
-"""What a diagnosis finds in rises with a planted cause, and how often it names one where there is none.
+"""What a diagnosis finds in rises with a planted cause, and how often it names a cause although there is none.
 
     python -m benchmarks.diagnosis [--alerts 40] [--only TABLE,TABLE] [--processes 4] [--keep FILE]
 
 With the product's own functions, fixed seeds, and worlds of `benchmarks/planted.py`. `--alerts` is the number of alerts
 in a cell; three times as many are made without a cause. Figures are followed by their standard error. `--keep` writes
-each alert to a file as it comes, and reads those that are there: a run that was stopped goes on. The file is for one
-state of the code.
+each alert to a file when it is done, and reads those already in it: a run that was stopped continues. The file is
+valid for one state of the code.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ JUDGED: Final = (100, 300, 1000)
 EXPLAINED: Final = (0.3, 0.5, 0.8)
 BASELINES: Final = (100, 200, 500, 1000, 2000)
 BY_HAND: Final = 600.0
-"""Seconds between the looks of a person who looks again and again."""
+"""Seconds between the looks of a person who looks repeatedly."""
 
 T = TypeVar("T")
 OTHERWISE: Final = {
@@ -96,13 +96,13 @@ class Seen(NamedTuple):
 
     @property
     def wrong(self) -> bool:
-        """Whether any factor is neither a cause nor one that holds it among others."""
+        """Whether any factor is neither a cause nor a wider factor that contains it."""
         causes = frozenset[object]().union(*self.planted.causes, self.planted.coarse)
         return any(one.factor not in causes for one in self.found.factors)
 
     @property
     def covered(self) -> bool:
-        """Whether the interval of the onset holds it."""
+        """Whether the interval of the onset contains it."""
         onset = self.found.onset
         return onset is not None and onset.earliest <= self.planted.onset <= onset.latest
 
@@ -116,7 +116,7 @@ class Run:
         self.known: dict[tuple[str, str, str], Any] = {}
 
     def keep(self, path: Path) -> None:
-        """Read what a file has, and write to it."""
+        """Read the alerts already in a file, and append new ones to it."""
         self.path = path
         if path.exists():
             with path.open("rb") as file:
@@ -128,7 +128,7 @@ class Run:
                     self.known[key] = value
 
     def all_of(self, work: Callable[[Situation, str], T], situation: Situation, number: int, seed: str) -> list[T]:
-        """Return the work on so many seeds."""
+        """Return the work for this number of seeds."""
         keys = [(work.__name__, repr(situation), f"{seed} {index}") for index in range(number)]
         new = [key for key in keys if key not in self.known]
         one = partial(work, situation)
@@ -149,7 +149,7 @@ RUN: Final = Run()
 
 
 def alerts(situation: Situation, number: int, seed: str) -> list[Seen]:
-    """Plant and diagnose so many alerts."""
+    """Plant and diagnose this number of alerts."""
     return RUN.all_of(_seen, situation, number, seed)
 
 
@@ -159,7 +159,7 @@ def _seen(situation: Situation, seed: str) -> Seen:
 
 
 def share(found: Sequence[bool]) -> str:
-    """A share and its standard error, of which half an alert keeps 0 and 1 from looking certain."""
+    """Return a share and its standard error; half an alert is added, so that 0 and 1 do not look certain."""
     if not found:
         return "-"
     value, number = fmean(found), len(found)
@@ -168,7 +168,7 @@ def share(found: Sequence[bool]) -> str:
 
 
 def false_findings(number: int) -> None:
-    """Print how often a rise without a cause is given one."""
+    """Print how often a diagnosis names a cause for a rise without one."""
 
     def rows() -> Iterator[tuple[str, ...]]:
         every: list[bool] = []
@@ -187,7 +187,7 @@ def false_findings(number: int) -> None:
 
 
 def causes(number: int) -> None:
-    """Print how often a cause is named first, and with what share and onset."""
+    """Print how often a cause is named first, and with which share and onset."""
 
     def rows() -> Iterator[tuple[str, ...]]:
         for cause in CAUSES:
@@ -245,7 +245,7 @@ def otherwise(number: int) -> None:
 
 
 def bystanders(number: int) -> None:
-    """Print how often something that only goes with the cause, or that all answers have, is named."""
+    """Print how often a factor that only accompanies the cause, or that all answers share, is named."""
 
     def rows() -> Iterator[tuple[str, ...]]:
         for explained in (0.5, 0.8):
@@ -289,7 +289,7 @@ def onsets(number: int) -> None:
 
 
 def two_causes(number: int) -> None:
-    """Print what is found of two causes, each with 40 % of the rise."""
+    """Print how much is found of two causes, each with 40 % of the rise."""
 
     def rows() -> Iterator[tuple[str, ...]]:
         for first, second in (("document", "tenant"), ("tenant", "version"), ("document", "empty")):
@@ -330,7 +330,7 @@ def baselines(number: int) -> None:
 
 
 def looks(number: int) -> None:
-    """Print what repeated looks at one alert find: those of the product, and those of a person by hand."""
+    """Print what repeated looks at one alert find: the product's looks, and a person's looks by hand."""
 
     def rows() -> Iterator[tuple[str, ...]]:
         longer = replace(USUAL, cases=800)
@@ -388,7 +388,7 @@ def looks(number: int) -> None:
 
 
 def _looks(fires: int, situation: Situation, seed: str) -> list[Seen]:
-    """What each look says at an alert that fires at so many bad answers."""
+    """Return what each look finds at an alert that fires at this number of bad answers."""
     made = planted(situation, seed)
     bare = made._replace(cases=[])
     fired = _fired(made, fires)
@@ -407,7 +407,7 @@ _LOOKING: Final = {10: _looks_from_10, 20: _looks_from_20}
 
 
 def _by_hand(situation: Situation, seed: str) -> list[Seen]:
-    """What a person sees who looks at all answers again and again."""
+    """Return what a person sees who repeatedly looks at all answers."""
     made = planted(situation, seed)
     bare, found = made._replace(cases=[]), []
     now = _fired(made, 20)
@@ -491,7 +491,7 @@ def _usual_case(rng: random.Random, index: int) -> Case:
 
 
 def _least(work: Callable[[], object]) -> float:
-    """The processor seconds that the fastest of five rounds takes."""
+    """Return the processor seconds of the fastest of five rounds."""
     took = []
     for _ in range(5):
         begun = time.process_time()

@@ -1,13 +1,12 @@
-"""What a monitor takes beside processor time: memory, disk and series. The figures of `rag-monitor plan`.
+"""What a monitor uses besides processor time: memory, disk and series. The figures of `rag-monitor plan`.
 
     python -m benchmarks.footprint [--traces 400]
 
-Each row is a monitor of its own that gets RAG traces of six spans (`benchmarks.traffic`), all kept, and asks a scripted
-judge that answers at once. *Idle* is resident memory with its workers when it is ready (with a judge: when litellm is
-loaded), before the first trace; *once* counts those pages of libraries once that several of its processes have.
-*History* and *request log* are by how much their files have grown, for a kept trace. *Series* are those of `/metrics`:
-before the first trace, and how many more there are with the first service and with the second. Only Linux (it reads
-/proc).
+Each row is a separate monitor that gets RAG traces of six spans (`benchmarks.traffic`), all kept, and asks a scripted
+judge that answers at once. *Idle* is resident memory including workers when it is ready (with a judge: when litellm is
+loaded), before the first trace; *once* counts library pages only once that several of its processes share. *History*
+and *request log* are the growth of their files per kept trace. *Series* are those of `/metrics`: before the first
+trace, and the increase with the first service and with the second. Only Linux (it reads /proc).
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ ROWS: Final = (
 
 
 class Footprint(NamedTuple):
-    """Megabytes, bytes a kept trace, and numbers of series."""
+    """Megabytes, bytes per kept trace, and numbers of series."""
 
     idle_mb: float
     idle_once_mb: float
@@ -119,7 +118,7 @@ def _series(port: int) -> int:
 
 
 def _size(folder: Path, name: str) -> int:
-    """Return the bytes of a database that is closed: nothing is left in its log."""
+    """Return the bytes of a closed database, whose write-ahead log is empty."""
     return sum(path.stat().st_size for path in folder.glob(f"{name}.db*"))
 
 

@@ -1,14 +1,14 @@
-"""Whether a span and a kept trace cost the same however much there is: open traces, apps, evaluators, history.
+"""Whether the cost of a span and of a kept trace depends on the number of spans, open traces, apps, evaluators or days.
 
     python -m benchmarks.growth [--traces 1000] [--runs 3] [--spans 100000000] [--plot growth.svg]
 
-*Spans* is what a span costs one monitor, with all that follows for the 0.1 % of traces that are kept, in the last
-tenth, or million, before it has received so many; `--spans` says how many come in all, and they come once. *To the ack*
-is the processor time of a span while so many other traces are open, or while the spans come from so many apps in turn,
-all of them kept. *A kept trace* is that of a trace until it is judged by so many local evaluators and stored: by
-`overlap_groundedness` alone, with three that look at lengths and counts, with four that read the texts; and with 22
-judged ones that choose one trace in ten thousand. Then by `overlap_groundedness` beside a history of so many days of
-5,000 results each. How it is measured is said in `benchmarks.ingest`. Only Linux.
+*Spans* is the cost of a span, with all that follows for the 0.1 % of traces that are kept, over the last tenth, or
+million, before the monitor has received that many; `--spans` sets the total, which is sent once. *To the ack* is the
+processor time of a span while that many other traces are open, or while the spans come from that many apps in turn, all
+of them kept. *A kept trace* is the processor time of a trace until it is judged by that many local evaluators and
+stored: by `overlap_groundedness` alone, with three that look at lengths and counts, with four that read the texts, and
+with 22 judged ones that choose one trace in ten thousand. Then by `overlap_groundedness` with a history of that many
+days of 5,000 results each. `benchmarks.ingest` explains how it is measured. Only Linux.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _JUDGE_READY: Final = 'ragmonitor_events_total{event="judge_ready"} 1.0'
 
 
 def _open(traces: int) -> Iterator[bytes]:
-    """Yield requests with a span of each of so many traces; their root spans do not come."""
+    """Yield requests with one span of each of this many traces; their root spans are never sent."""
     for start in range(0, traces, 500):
         request = ExportTraceServiceRequest()
         spans = request.resource_spans.add().scope_spans.add().spans
@@ -77,7 +77,7 @@ def _requests(traces: int, apps: int) -> list[bytes]:
 
 
 def to_the_ack(traces: int, *, opened: int = 0, apps: int = 1) -> float:
-    """Return the microseconds a span while `opened` traces are open, or of spans from `apps` services in turn."""
+    """Return the microseconds per span while `opened` traces are open, or with spans from `apps` services in turn."""
     bodies = _requests(traces, apps)
     config = {
         "assembly": _WAITING,
@@ -95,7 +95,7 @@ def to_the_ack(traces: int, *, opened: int = 0, apps: int = 1) -> float:
 
 
 class _Stream:
-    """Requests without end, of ten traces each; every trace id comes once, what they say again and again."""
+    """Endless requests of ten traces each; every trace id is used once, the texts repeat."""
 
     def __init__(self, seed: int = 7) -> None:
         self._draw = random.Random(seed)
@@ -121,9 +121,9 @@ def _places(body: bytes, trace_id: bytes) -> list[int]:
 
 
 def as_they_come(spans: int) -> Iterator[tuple[int, float]]:
-    """Yield, for each power of ten from a million to `spans`, the microseconds a span of the last tenth before it.
+    """Yield, for each power of ten from a million to `spans`, the microseconds per span of the last tenth before it.
 
-    At least a million are measured: in fewer, what the monitor does once a minute weighs too much.
+    At least a million are measured: with fewer, the monitor's work once a minute would weigh too much.
     """
     config = {
         "assembly": {"grace_period": "1s"},  # or the first million would end before any trace of it is judged
@@ -148,7 +148,7 @@ def as_they_come(spans: int) -> Iterator[tuple[int, float]]:
 
 
 def _write_history(folder: Path, days: int) -> None:
-    """Write the history of so many days: results of answers that were given at even distances."""
+    """Write a history of this many days: results of answers at even intervals."""
     folder.mkdir(mode=0o700)
     writer = Writer(folder / HISTORY, HistoryOptions(), Runtime.standalone())
     writer.open()
@@ -176,7 +176,7 @@ def _result(at: float) -> EvaluationResult:
 
 
 def kept_trace(traces: int, evaluators: int, *, days: int = 0) -> float:
-    """Return the milliseconds of a kept trace with so many evaluators, beside the history of so many days."""
+    """Return the milliseconds per kept trace with this many evaluators and a history of this many days."""
     with tempfile.TemporaryDirectory(prefix="rag-monitor-growth-") as parent:
         folder = Path(parent, "state")
         _write_history(folder, days)
@@ -188,7 +188,7 @@ def _kept_trace(traces: int, evaluators: int, folder: Path) -> float:
     judged = _JUDGED[: max(0, evaluators - len(_LOCAL))]
     configured += ({"type": name, "sample": 0.0001} for name in judged)
     config: dict[str, Any] = {"assembly": {"grace_period": "5s"}, "storage": {"path": str(folder)}}
-    if judged:  # there is none at this address: what few calls there are cost what a judge that is down does
+    if judged:  # nothing listens at this address: the few calls cost what they cost with a judge that is down
         config["judge"] = {"model": "openai/gpt-4o-mini", "api_key": "none", "api_base": "http://127.0.0.1:9"}
     bodies, warm = _requests(traces, 1), _requests(100, 1)[:10]
     with running(config | {"alerts": [], "evaluators": configured}) as monitor:
@@ -228,7 +228,7 @@ def main() -> None:
     for mark, figure in as_they_come(options.spans):
         found["spans", mark].append(figure)
         console.print("spans", mark, figure, style="dim")
-    for _ in range(options.runs):  # in rounds: what else the machine does for a while falls on all of them
+    for _ in range(options.runs):  # in rounds, so that other work on the machine affects all of them alike
         for of, measure in (acks | kept).items():
             found[of].append(measure())
             console.print(*of, found[of][-1], style="dim")

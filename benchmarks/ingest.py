@@ -1,17 +1,17 @@
-"""What receiving and judging cost: processor time of the running monitor under load from another process.
+"""The cost of receiving and judging: processor time of a running monitor under load from another process.
 
     python -m benchmarks.ingest [--quick] [--against CHECKOUT] [--transports http,http-gzip,grpc-gzip,json-gzip]
         [--batches 1,64,512] [--kept 10%,100%] [--evaluators overlap,local] [--processes 0,1,2] [--ack-only] [--profile]
 
-Each run starts `rag-monitor run` as a process of its own, sends it RAG traces of six spans (`benchmarks.traffic`,
+Each run starts `rag-monitor run` as a separate process, sends it RAG traces of six spans (`benchmarks.traffic`,
 about 15 kB with five documents of 800 characters) over loopback on 16 connections, and reads the processor time of that
 process and its workers. Figures are medians of all runs, with the lowest and the highest.
 
 *To the ack* is until the last request was answered; kept spans are then checked in full and on disk. *A kept trace* is
 all that follows for one of them: assembled, read, judged, counted and in the history. The *floor* is a bare server that
 takes the same bytes, inflates and cuts them, and throws them away (`benchmarks.floor`). With `--against`, another
-checkout is measured in the same run, in turns. `--profile` samples a run of its own for each row and prints which step
-used how much. Only Linux (it reads /proc and the processor clocks of processes).
+checkout is measured in the same run, alternating. `--profile` samples a separate run for each row and prints how much
+time each step used. Only Linux (it reads /proc and the processor clocks of processes).
 """
 
 from __future__ import annotations
@@ -71,17 +71,17 @@ class Row(NamedTuple):
 
     @property
     def server(self) -> str:
-        """Which bare server is the floor of this."""
+        """Return the name of the bare server that is the floor for this measurement."""
         return self.transport.removesuffix("-gzip")
 
     @property
     def port(self) -> str:
-        """Return the source that receives it."""
+        """Return the source that receives this transport."""
         return "otlp_grpc" if self.server == "grpc" else "otlp_http"
 
 
 class Figures(NamedTuple):
-    """Microseconds a span, milliseconds a kept trace, and how many kept traces a second end; memory in MB.
+    """Microseconds per span, milliseconds per kept trace, and finished kept traces per second; memory in MB.
 
     `busiest` is the part of `kept_ms` in the process that used most.
     """
@@ -143,7 +143,7 @@ async def _call(port: int, bodies: Sequence[bytes], *, compressed: bool) -> None
 
 
 def send(row: Row, port: int, bodies: Sequence[bytes]) -> None:
-    """Send all bodies on 16 connections; those that are refused for now are sent again."""
+    """Send all bodies on 16 connections; refused ones are sent again."""
     compressed = row.transport.endswith("-gzip")
     if row.server == "grpc":
         asyncio.run(_call(port, bodies, compressed=compressed))
@@ -153,14 +153,14 @@ def send(row: Row, port: int, bodies: Sequence[bytes]) -> None:
 
 
 def bodies_of(row: Row, traces: int, seed: int) -> list[bytes]:
-    """Return the bodies of the export requests that hold so many traces."""
+    """Return the bodies of export requests with this many traces."""
     requests = Service(seed).requests(traces, row.batch)
     encoded = (as_json(one) if row.server == "json" else one.SerializeToString() for one in requests)
     return [compress(one) if row.transport.endswith("-gzip") and row.server != "grpc" else one for one in encoded]
 
 
 def measure_floor(row: Row, bodies: Sequence[bytes], spans: int) -> float:
-    """Return the microseconds a span of the bare server."""
+    """Return the microseconds per span of the bare server."""
     with floor(row.server) as (pid, port):
         send(row, port, bodies[: max(1, len(bodies) // 10)])
         before = cpu_seconds(pid)
@@ -171,9 +171,9 @@ def measure_floor(row: Row, bodies: Sequence[bytes], spans: int) -> float:
 def measure(
     row: Row, checkout: Path, bodies: Sequence[bytes], traces: int, *, profiled: bool = False, ack_only: bool = False
 ) -> tuple[Figures, tuple[Stacks, Stacks]]:
-    """Start a monitor, load it, and read what it cost; with `profiled`, samples until the last answer, and after it.
+    """Start a monitor, load it, and measure the cost; with `profiled`, also samples until the last answer and after it.
 
-    With `ack_only` traces stay open, and what follows is not measured.
+    With `ack_only` traces stay open, and the work after the acknowledgement is not measured.
     """
     config = {"sampling": {"traces": row.kept}, **_EVALUATORS[row.evaluators]}
     if ack_only:
@@ -212,7 +212,7 @@ def measure(
 
 
 def spread(values: Sequence[float], digits: int = 1) -> str:
-    """Return the median of some figures with the lowest and the highest."""
+    """Return the median of the figures with the lowest and the highest."""
     middle = statistics.median(values)
     return f"{middle:,.{digits}f} ({min(values):,.{digits}f} to {max(values):,.{digits}f})"
 
@@ -273,7 +273,7 @@ def main() -> None:
             bodies = bodies_of(row, traces, seed=7 + run)
             floors.append(measure_floor(row, bodies, traces * SPANS_IN_TRACE))
             in_turn = list(checkouts.items())
-            for name, checkout in in_turn if run % 2 else reversed(in_turn):  # the first of a run comes off worse
+            for name, checkout in in_turn if run % 2 else reversed(in_turn):  # the first in a run is slower
                 found[name].append(measure(row, checkout, bodies, traces, ack_only=options.ack_only)[0])
                 console.print(f"{row} {name}: {found[name][-1]}", style="dim")
         for name, figures in found.items():

@@ -1,7 +1,7 @@
-"""How often limits hold, and how far rates are off: exactly for a uniform sample, simulated for a boosted one.
+"""How often limits cover the rate, and how biased rates are: exactly for a uniform sample, simulated for a boosted one.
 
-`boosted` is a day of `monitor/samplers`: learner and pacer after a day in which they learned from 1,000 and more
-verdicts, over cases with a score that tells defects apart as well as the AUROC says.
+`boosted` is a day of `monitor/samplers`: learner and pacer after a day in which they learned from 1,000 or more
+verdicts, over cases with a score that separates defects with the given AUROC.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CASES_A_MINUTE, _SHARE = 28, 0.05
 
 
 def exact(rate: float, judged: int) -> list[float]:
-    """The probability of each number of defects."""
+    """Return the probability of each number of defects."""
     whole = math.lgamma(judged + 1)
     return [
         math.exp(
@@ -38,14 +38,14 @@ def exact(rate: float, judged: int) -> list[float]:
 
 
 def shown(sums: Sums) -> tuple[float, float, float]:
-    """Rate and limits of a sample that is not empty."""
+    """Return rate and limits of a non-empty sample."""
     found = estimate(sums)
     assert found is not None
     return found.rate, found.lower, found.upper
 
 
 def uniform_coverage(rate: float, judged: int) -> tuple[float, float]:
-    """How often the interval holds the rate, and the bias as a share of the rate: exactly."""
+    """Return how often the interval contains the rate, and the bias as a share of the rate, computed exactly."""
     covered = mean = 0.0
     for defects, chance in enumerate(exact(rate, judged)):
         value, lower, upper = shown(Sums.counted(judged, defects))
@@ -55,7 +55,7 @@ def uniform_coverage(rate: float, judged: int) -> tuple[float, float]:
 
 
 def drawn_day(rate: float, auroc: float, seed: str) -> list[tuple[bool, float]]:
-    """Whether each case of a day is a defect, and with what probability the sampler draws it, on the second day."""
+    """Return whether each case of the second day is a defect, and the probability with which the sampler draws it."""
     rng = random.Random(seed)
     apart = NormalDist().inv_cdf(auroc) * math.sqrt(2)
     learner = DefectModel((1.2, *(0.0 for _ in INPUTS[1:])))
@@ -63,11 +63,11 @@ def drawn_day(rate: float, auroc: float, seed: str) -> list[tuple[bool, float]]:
     pacer = BudgetPacer(day * _SHARE, day * _SHARE / 24 * CAP, 0.0)
     found = []
     for number in range(2 * day):
-        # The second day holds exactly as many defects as the rate says, so that its rate is known.
+        # The second day has exactly as many defects as the rate says, so that its rate is known.
         defect = rng.random() < rate if number < day else number % day < round(day * rate)
         inputs = [rng.gauss(0, 1) for _ in INPUTS]
         inputs[0] += apart * defect
-        at = number if number < day else day + (number - day) * 7919 % day  # defects all over the day
+        at = number if number < day else day + (number - day) * 7919 % day  # defects spread over the day
         risk = learner.probability(inputs)
         drawn = pacer.draw(risk, at * 60 / _CASES_A_MINUTE) if number < day else None
         if drawn is None:
@@ -84,9 +84,9 @@ def drawn_day(rate: float, auroc: float, seed: str) -> list[tuple[bool, float]]:
 
 @dataclass(frozen=True, slots=True)
 class Boosted:
-    """What samples of one size showed: how often the interval held and lay below the rate; two biases, as shares of it.
+    """Results for one sample size: how often the interval contained the rate or lay below it; two relative biases.
 
-    `ratio` is what a ratio of two sums must be off by, `rate` what the rate was off by, with the error of that.
+    `ratio` is the bias that follows from a ratio of two sums, `rate` the observed bias, with its error.
     """
 
     covered: float
@@ -96,11 +96,11 @@ class Boosted:
 
 
 def boosted_coverage(rate: float, auroc: float, sizes: Sequence[tuple[int, int]]) -> list[Boosted]:
-    """Samples from one day's cases; `sizes` are (judged in one sample, samples)."""
+    """Draw samples from one day's cases; `sizes` are (judged in one sample, samples)."""
     cases = drawn_day(rate, auroc, f"day {rate} {auroc}")
     true = sum(defect for defect, _ in cases) / len(cases)
     total = math.fsum(probability for _, probability in cases)
-    mean = len(cases) / total  # weight of what is judged
+    mean = len(cases) / total  # weight of the judged cases
     columns = _columns(cases)
     cumulative = list(accumulate(probability for _, probability in cases))
     rng = random.Random(f"samples {rate} {auroc}")
@@ -113,7 +113,7 @@ def boosted_coverage(rate: float, auroc: float, sizes: Sequence[tuple[int, int]]
             value, lower, upper = shown(sums)
             covered += lower <= true <= upper
             missed += upper < true
-            # Less the estimating equation, which is 0 on average: what is left varies much less.
+            # Minus the estimating equation, which is 0 on average: the rest varies much less.
             rates.append(value / true - 1 - (sums.defect_weight / true - sums.weight) / judged / mean)
         squares = math.fsum((1 - defect / true) / probability for defect, probability in cases) / total
         found.append(
@@ -131,7 +131,7 @@ _Columns: TypeAlias = tuple[list[float], list[float], list[float], list[float], 
 
 
 def _columns(cases: Sequence[tuple[bool, float]]) -> _Columns:
-    """By case, what it adds to each field of `Sums` but the first."""
+    """Return for each case what it adds to each field of `Sums` except the first."""
     weights = [1 / probability for _, probability in cases]
     defects = [float(defect) for defect, _ in cases]
     heavy = [defect * weight for defect, weight in zip(defects, weights, strict=True)]
@@ -146,7 +146,7 @@ def _sums(sample: Sequence[int], columns: _Columns) -> Sums:
 
 
 def power(threshold: float, rate: float) -> float:
-    """How often as many as `judged_to_tell` says do tell, at z 2.58."""
+    """Return how often the number of answers given by `judged_to_tell` suffices, at z 2.58."""
     judged = judged_to_tell(threshold, rate, 2.58)
     noticed = 0.0
     for defects, chance in enumerate(exact(rate, judged)):
@@ -156,7 +156,7 @@ def power(threshold: float, rate: float) -> float:
 
 
 def corrected(rate: float, labels: int, runs: int) -> list[tuple[float, float]]:
-    """Of 1,000 judged by a judge of sensitivity .8 and specificity .97: how often limits hold, and how wide they are.
+    """Of 1,000 judged by a judge of sensitivity .8 and specificity .97: coverage and width of the limits.
 
     For the raw rate; corrected by sensitivity and specificity, from half as many labels of each kind; and corrected by
     the difference on as many random audits.

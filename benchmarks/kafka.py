@@ -1,11 +1,11 @@
-"""What reading from Kafka costs: traces a second for one, two and three replicas, processor time a message.
+"""The cost of reading from Kafka: traces a second for one, two and three replicas, processor time per message.
 
     python -m benchmarks.kafka [--messages 30000] [--quick] [--against CHECKOUT]
 
 It needs java and mvn: a real Apache Kafka is started. A message is one trace of six spans, about 15 kB
-(`benchmarks.traffic`), keyed by its id. Monitors join a topic with six partitions, stand still while it is filled, and
-go on: the time runs until the group has committed all of it, so until every tenth trace is judged by
-`overlap_groundedness`. Beside them, in the same run, what kafka-python costs alone. With `--against` another checkout
+(`benchmarks.traffic`), keyed by its id. Monitors join a topic with six partitions, are stopped while it is filled, and
+then continue: the time runs until the group has committed all of it, so until every tenth trace is judged by
+`overlap_groundedness`. The cost of kafka-python alone is measured in the same run. With `--against` another checkout
 is measured, too.
 """
 
@@ -35,21 +35,21 @@ _LONGEST = 600.0
 
 
 class Figures(NamedTuple):
-    """Messages a second, and microseconds of processor a message in all processes together."""
+    """Messages per second, and microseconds of processor time per message in all processes together."""
 
     per_second: float
     microseconds: float
 
 
 def messages(count: int, seed: int = 1) -> Iterator[tuple[bytes, bytes]]:
-    """Yield traces of their own, each as key and value."""
+    """Yield distinct traces, each as key and value."""
     for request in Service(seed).requests(count, SPANS_IN_TRACE):
         key = request.resource_spans[0].scope_spans[0].spans[0].trace_id.hex().encode()
         yield key, request.SerializeToString()
 
 
 def produce(broker: Broker, topic: str, made: list[tuple[bytes, bytes]]) -> Figures:
-    """Write them, acknowledged."""
+    """Write the messages and wait for their acknowledgement."""
     from kafka import KafkaProducer  # noqa: PLC0415 - logs at import
 
     producer = KafkaProducer(bootstrap_servers=broker.address, acks="all", linger_ms=10)
@@ -64,7 +64,7 @@ def produce(broker: Broker, topic: str, made: list[tuple[bytes, bytes]]) -> Figu
 
 
 def bare(broker: Broker, topic: str, count: int) -> Figures:
-    """Read them and do nothing."""
+    """Read the messages and do nothing with them."""
     from kafka import KafkaConsumer, TopicPartition  # noqa: PLC0415
 
     consumer = KafkaConsumer(bootstrap_servers=broker.address, group_id=None, auto_offset_reset="earliest")
@@ -80,7 +80,7 @@ def bare(broker: Broker, topic: str, count: int) -> Figures:
 def monitors(
     broker: Broker, replicas: int, made: list[tuple[bytes, bytes]], *, rate: float = 0.1, checkout: Path = HERE
 ) -> Figures:
-    """Run a group of monitors of `checkout` on a topic of its own; they keep `rate` of the traces."""
+    """Run a group of monitors of `checkout` on a separate topic; they keep the share `rate` of the traces."""
     topic = f"spans-{replicas}-{rate:g}-{random.SystemRandom().randrange(10**9)}"
     broker.create_topics(topic, partitions=_PARTITIONS)
     source = {"type": "kafka", "brokers": broker.address, "group": topic, "topics": {topic: "otlp_proto"}}

@@ -1,11 +1,11 @@
-"""What a score gains that learns from verdicts, on labelled answers, through the product's own functions.
+"""How much a score gains by learning from verdicts, on labelled answers, with the product's own functions.
 
     python -m benchmarks.learned [--data FOLDER] [--splits N] [--quick]
 
-FOLDER, or RAG_MONITOR_LABELLED in the environment, holds the files of `SETS`: one answer a line, with `question`,
+FOLDER, or RAG_MONITOR_LABELLED in the environment, contains the files of `SETS`: one answer a line, with `question`,
 `contexts`, `response`, `label` (1: defective), and `group` (its document, question or dialogue). Three quarters of the
-groups are the service whose verdicts are learned from; everything is measured on the others, which no verdict was on.
-`--quick` takes seconds instead of minutes, for figures that only hint.
+groups are the service whose verdicts are learned from; everything is measured on the others, which have no verdict.
+`--quick` takes seconds instead of minutes, for rough figures.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ FOLDER: Final = "RAG_MONITOR_LABELLED"
 SPLITS: Final = 8
 _FOLDS = 4
 _WORST: Final = (0.01, 0.05)
-_AT: Final = (200, 1000, 2000)  # of the table of the worst answers
-_SAMPLED: Final = (200, 1000)  # of the table of the sampler
+_AT: Final = (200, 1000, 2000)  # columns of the table of the worst answers
+_SAMPLED: Final = (200, 1000)  # columns of the table of the sampler
 
 
 def auroc(bad: Sequence[float], good: Sequence[float]) -> float:
-    """The probability that a bad answer has more `bad` than a good one; half if both have the same."""
+    """Return the probability that a bad answer has more `bad` than a good one; ties count half."""
     ordered = sorted(bad)
     above = sum(2 * len(ordered) - bisect_left(ordered, one) - bisect_right(ordered, one) for one in good)
     return above / 2 / len(bad) / len(good)
 
 
 def told_apart(rows: Sequence[Row], order: Callable[[Row], float]) -> float:
-    """The AUROC of an order, higher for worse, against the labels."""
+    """Return the AUROC of an order, higher for worse, against the labels."""
     return auroc([order(row) for row in rows if row.defect], [order(row) for row in rows if not row.defect])
 
 
 def blend(row: Row) -> float:
-    """The order of the untrained score."""
+    """Return the order by the untrained score."""
     return row.seen[0]
 
 
 def found_among_worst(mix: Mix, order: Callable[[Row], float], share: float) -> float:
-    """The share of defects among the worst `share` of the cases."""
+    """Return the share of defects among the worst `share` of the cases."""
     left, found = share, 0.0
     for row, often in sorted(zip(*mix, strict=True), key=lambda one: -order(one[0])):
         taken = min(often, left)
@@ -65,7 +65,7 @@ def found_among_worst(mix: Mix, order: Callable[[Row], float], share: float) -> 
 
 
 class Seen(NamedTuple):
-    """What was measured after some verdicts."""
+    """Measurements after some number of verdicts."""
 
     verdicts: int
     auroc: float
@@ -73,10 +73,10 @@ class Seen(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A stream of verdicts: what was measured on answers that no verdict was on, first before any verdict.
+    """Measurements over a stream of verdicts, on answers without a verdict; the first one before any verdict.
 
-    `before` has the AUROCs of the untrained and of the learned score on the judged cases, each score as it stood before
-    the verdict on its case, against the verdicts.
+    `before` has the AUROCs of the untrained and of the learned score on the judged cases against the verdicts, each
+    score as it was before the verdict on its case.
     """
 
     held: list[Seen]
@@ -84,7 +84,7 @@ class Run(NamedTuple):
 
 
 def folds(rows: Sequence[Row], splits: int) -> Iterator[set[str]]:
-    """The groups to be held out of each split: four folds of all groups, then four others, so that all count alike."""
+    """Return the groups held out in each split: four folds of all groups, then four others, so all count equally."""
     groups = sorted({row.group for row in rows})
     for split in range(splits):
         if split % _FOLDS == 0:
@@ -101,7 +101,7 @@ def streamed(
     rate: float = RATE,
     checkpoints: Sequence[int],
 ) -> Run:
-    """Learn from verdicts drawn evenly at a defect rate, some of them wrong; groups held `apart` have none."""
+    """Learn from verdicts drawn evenly at a defect rate, some of them wrong; groups in `apart` have none."""
     stream, held = [row for row in rows if row.group not in apart], [row for row in rows if row.group in apart]
     bad, good = [row for row in stream if row.defect], [row for row in stream if not row.defect]
     learner = DefectModel((SLOPE, *(0.0 for _ in INPUTS[1:])))
@@ -125,12 +125,12 @@ def streamed(
 
 
 def wrong(stream: Stream, error: float) -> Stream:
-    """The stream as a judge sees it that errs in this share of all answers; the gain is in the rate of verdicts."""
+    """Return the stream of a judge that errs in this share of all answers; the gain is for the rate of verdicts."""
     return Stream(lambda: _mistaken(stream.seen(), error), _mistaken(stream.held, error))
 
 
 def useless(rng: random.Random, error: float) -> Stream:
-    """Answers of which no input tells anything."""
+    """Return answers whose inputs carry no information."""
     return wrong(Stream(lambda: mixed(binormal(0.5, 1000, rng), RATE), mixed(binormal(0.5, 8000, rng), RATE)), error)
 
 
@@ -146,7 +146,7 @@ def _mistaken(mix: Mix, error: float) -> Mix:
 
 
 def orders(sets: Mapping[str, Sequence[Row]], splits: int) -> Iterator[str]:
-    """By set and share of wrong verdicts, the AUROC after some verdicts; then that of the worst answers."""
+    """Yield lines, by set and share of wrong verdicts, with the AUROC after some verdicts; then the worst answers."""
     yield f"AUROC on answers that were never judged; {RATE:.0%} defects, even draw, mean of {splits} splits"
     yield _line("set", "wrong", "untrained", *map(str, CHECKPOINTS), "judged: blend", "learned")
     runs = {}
@@ -170,7 +170,7 @@ def orders(sets: Mapping[str, Sequence[Row]], splits: int) -> Iterator[str]:
 
 
 def sampled(sets: Mapping[str, Sequence[Row]], splits: int) -> Iterator[str]:
-    """What a boosted sampler with this learner gains over an even draw, geometric mean of the sets."""
+    """Yield lines with the gain of a boosted sampler with this learner over an even draw: geometric mean of sets."""
     yield f"judgements that an even draw needs, per judgement of the boosted; {splits} splits"
     yield _line("answers", "rate", "wrong", "0", *map(str, _SAMPLED))
     for rate, error in ((0.02, 0.0), (0.10, 0.0), (0.02, 0.05), (0.10, 0.05)):
@@ -207,7 +207,7 @@ def _line(first: object, *rest: object) -> str:
 
 
 def read(folder: Path | None) -> dict[str, list[Row]]:
-    """The sets of a folder. Exits with what to do if it has none of them."""
+    """Return the sets of a folder. Exits with instructions if it contains none of them."""
     found = [] if folder is None else [one for one in (folder / f"{name}.jsonl" for name in SETS) if one.is_file()]
     if not found:
         raise SystemExit(f"no labelled answers: give --data or {FOLDER} a folder with {', '.join(SETS)} (.jsonl)")

@@ -1,17 +1,18 @@
-"""What overload does to the monitor: ten times the load it can take under a memory limit, and bombs beside a sender.
+"""The effect of overload on the monitor: ten times the load it can take under a memory limit, and bombs among senders.
 
     python -m benchmarks.overload [--quick] [--memory 512MiB] [--only overload|bombs|workers] [--markdown]
 
 The monitor runs with its defaults (with `--quick`, it waits 1 s instead of 10 s for more spans of a trace) and
-`limits.memory`, in a memory control group of that size where this machine lets us make one (else its resident memory is
-only watched). *Capacity* is how many traces a second end while a few senders keep it saturated, in three periods; then
-ten times that load is offered without any retry, as thousands of exporters would. Goodput is how many traces a second
-end then. A refusal is correct if it is 503 with `Retry-After` of one or two seconds and a `google.rpc.Status`. In the
-second table four senders export one trace ten times a second each, and health is asked for ten times a second, beside
-four other senders that send a bomb back to back; the base is all that was measured between the bombs. Only Linux (it
-reads /proc). Senders and monitor share the machine's cores, so figures are those of this machine: compare them with
-others only if other work took next to nothing of it. `--markdown` prints the tables of docs/reliability.md. `--only
-workers` prints the capacity without a worker process, with one and with two instead, each several times in turns.
+`limits.memory`, in a memory control group of that size if this machine allows one (else its resident memory is only
+watched). *Capacity* is how many traces a second are finished while a few senders keep it saturated, in three periods;
+then ten times that load is offered without retries, as thousands of exporters would. Goodput is how many traces a
+second are finished then. A refusal is correct if it is 503 with `Retry-After` of one or two seconds and a
+`google.rpc.Status`. In the second table four senders export one trace ten times a second each, and health is requested
+ten times a second, while four other senders send bombs back to back; the base is everything measured between the
+bombs. Only Linux (it reads /proc). Senders and monitor share the machine's cores, so figures are those of this machine:
+compare them with others only if other work took next to nothing of it. `--markdown` prints the tables of
+docs/reliability.md. `--only workers` prints instead the capacity without a worker process, with one and with two, each
+several times, alternating.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _RESPONSE = re.compile(rb"HTTP/1\.1 (\d+)")
 
 @dataclass
 class Answers:
-    """What came back: seconds by status, and how many refusals were not as they should be."""
+    """The answers: seconds by status, and how many refusals were incorrect."""
 
     seconds: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     wrong: Counter[str] = field(default_factory=Counter)
@@ -76,7 +77,7 @@ class Answers:
 
 
 class Exports:
-    """Export requests without end, each with so many traces that have ids of their own."""
+    """Endless export requests, each with this many traces that have distinct ids."""
 
     def __init__(self, traces: int = _TRACES) -> None:
         self._body = next(Service().requests(traces, traces * SPANS_IN_TRACE)).SerializeToString()
@@ -93,7 +94,7 @@ class Exports:
 
 
 class Connection:
-    """One connection of a sender, which it opens again when it is closed."""
+    """One connection of a sender, reopened whenever it is closed."""
 
     def __init__(self, port: int, answers: Answers) -> None:
         self._port = port
@@ -101,7 +102,7 @@ class Connection:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def post(self, body: bytes, kind: str = "application/x-protobuf", *, gzipped: bool = False) -> int:
-        """Send a request and note the answer; returns its status, 0 if the connection broke."""
+        """Send a request and note the answer; return its status, or 0 if the connection broke."""
         began = time.monotonic()
         encoding = "Content-Encoding: gzip\r\n" if gzipped else ""
         head = (
@@ -156,7 +157,7 @@ class Connection:
 
 
 class Running:
-    """A monitor under the limit; its resident memory is looked at ten times a second."""
+    """A monitor under the limit; its resident memory is measured ten times a second."""
 
     def __init__(self, memory: str, grace: str, folder: Path, processes: int = 1) -> None:
         self.port, self.metrics = free_port(), free_port()
@@ -183,7 +184,7 @@ class Running:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether it is still running."""
         return self.process.poll() is None
 
     def samples(self) -> dict[str, list[tuple[dict[str, str], float]]]:
@@ -211,28 +212,28 @@ class Running:
 
 
 class OtherWork:
-    """The share of the machine's processor time that went to neither the monitor nor this process while it is open."""
+    """The share of the machine's processor time that other processes use while this context is open."""
 
     def __init__(self, monitor: Running) -> None:
         self._monitor = monitor
         self._began = (0.0, 0.0)
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Start measuring."""
         self._began = self._now()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Do nothing: the share is asked for before."""
+        """Do nothing: the share is read before the end."""
 
     @property
     def words(self) -> str:
-        """The share so far, in words."""
+        """Return the share so far, in words."""
         began, (total, others) = self._began, self._now()
         return f"other work took {(others - began[1]) / max(total - began[0], 1e-9):.0%} of {os.cpu_count()} cores"
 
     def _now(self) -> tuple[float, float]:
-        """Return all seconds of all cores so far, and those that others worked."""
+        """Return the seconds of all cores so far, and those used by other processes."""
         user, nice, system, idle, waiting, *interrupts = map(
             int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9]
         )
@@ -277,7 +278,7 @@ def running(memory: str, grace: str, processes: int = 1) -> Iterator[Running]:
 
 
 async def saturate(port: int, seconds: float) -> Answers:
-    """Send with a few senders that wait when they are asked to."""
+    """Send with a few senders that wait when the monitor asks them to."""
     answers, exports = Answers(), Exports()
     until = time.monotonic() + seconds
 
@@ -293,7 +294,7 @@ async def saturate(port: int, seconds: float) -> Answers:
 
 
 async def flood(port: int, rate: float, seconds: float) -> Answers:
-    """Offer `rate` requests a second, no matter what is answered."""
+    """Offer `rate` requests a second, whatever the answers are."""
     answers, exports = Answers(), Exports()
     began = time.monotonic()
 
@@ -329,7 +330,7 @@ def overload(memory: str, grace: str, warm: float, seconds: float, console: Cons
     """Measure the first table."""
     table = Table("ten times the load", "reached", "aim", title="Ten times the load that it can take")
     with running(memory, grace) as monitor, OtherWork(monitor) as others:
-        asyncio.run(_in_loop(saturate(monitor.port, warm)))  # until it is full: what ends a second is its capacity
+        asyncio.run(_in_loop(saturate(monitor.port, warm)))  # until full: then finished traces show its capacity
         rates = [_rate(monitor, lambda: asyncio.run(_in_loop(saturate(monitor.port, warm / 2)))) for _ in range(3)]
         capacity = statistics.mean(rates)
         console.print(f"capacity: {capacity:.0f} traces/s", style="dim")
@@ -360,7 +361,7 @@ def overload(memory: str, grace: str, warm: float, seconds: float, console: Cons
 
 
 def workers(memory: str, seconds: float, turns: int, console: Console) -> Table:
-    """Measure the capacity by number of worker processes. The senders take a part of the same cores."""
+    """Measure the capacity by number of worker processes. The senders use part of the same cores."""
     table = Table("worker processes", "capacity, traces/s (lowest to highest)", "times that of 0", title="Workers")
     found: dict[int, list[float]] = {0: [], 1: [], 2: []}
     shares = []
@@ -381,7 +382,7 @@ def workers(memory: str, seconds: float, turns: int, console: Console) -> Table:
 
 
 def _rate(monitor: Running, work: Callable[[], None]) -> float:
-    """Return how many traces a second end during some work."""
+    """Return how many traces a second are finished during some work."""
     before, began = monitor.ended(), time.monotonic()
     work()
     return (monitor.ended() - before) / (time.monotonic() - began)
@@ -426,7 +427,7 @@ BOMBS: dict[str, Callable[[], tuple[bytes, str]]] = {
 
 
 class Beside(NamedTuple):
-    """What good senders, a health check and hostile senders were answered in the same seconds."""
+    """The answers that good senders, a health check and hostile senders got in the same period."""
 
     good: Answers
     health: Answers
@@ -436,7 +437,7 @@ class Beside(NamedTuple):
 async def beside(
     monitor: Running, exports: Exports, bomb: tuple[bytes, str] | None, seconds: float, into: Beside
 ) -> None:
-    """Have good senders export beside hostile ones, if there is a bomb; note the answers in `into`."""
+    """Have good senders export, together with hostile ones if there is a bomb; note the answers in `into`."""
     until = time.monotonic() + seconds
 
     async def sender(number: int) -> None:

@@ -1,10 +1,10 @@
-"""What asking several rubrics in one call saves, in tokens of the prompt.
+"""How many prompt tokens are saved by asking several rubrics in one call.
 
     python -m benchmarks.panels ROWS.jsonl [--rubrics groundedness,relevance,...] [--limit 200]
 
 Rows with `question`, `contexts` and `response`. Prompts are those that the judge would send, counted with the tokeniser
-that litellm brings along (cl100k). "Begin alike" is the share of the tokens asked apart that repeats the beginning of
-another prompt about the same case: what a provider that caches prompts by their beginning charges less for.
+that litellm includes (cl100k). "Begin alike" is the share of the tokens of separate calls that repeats the beginning of
+another prompt about the same case: providers that cache prompt prefixes charge less for these.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _GROUPS = (
 
 
 def cases(path: Path, limit: int) -> Iterator[Case]:
-    """The first rows of a file."""
+    """Return the first rows of a file."""
     with path.open(encoding="utf-8") as lines:
         for number, line in zip(range(limit), lines, strict=False):
             row = json.loads(line)
@@ -48,7 +48,7 @@ def cases(path: Path, limit: int) -> Iterator[Case]:
 
 
 def questions(evaluators: Sequence[Evaluator], case: Case) -> list[Question]:
-    """What each evaluator would ask about a case; nothing where it decides by rule."""
+    """Return the question of each evaluator about a case; an evaluator that decides by rule has none."""
     asked: list[Question] = []
 
     def note(question: Question) -> JudgeError:
@@ -64,7 +64,7 @@ def questions(evaluators: Sequence[Evaluator], case: Case) -> list[Question]:
 
 
 def beginning(one: str, other: str) -> str:
-    """What two texts begin with alike."""
+    """Return the common prefix of two texts."""
     at = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     return one[:at]
 

@@ -1,20 +1,20 @@
-"""What the local evaluators find, and what they cost.
+"""Hit rates, false alarms and cost of the local evaluators.
 
     python -m benchmarks.patterns --data FOLDER [--half design]
     python -m benchmarks.patterns --speed
 
-FOLDER holds the labelled sets, one JSON object a line with `id`, `question`, `contexts`, `response`, and `label` 1
-where the row is an attack or a defect; the project does not hold them:
+FOLDER contains the labelled sets, one JSON object a line with `id`, `question`, `contexts`, `response`, and `label` 1
+if the row is an attack or a defect. They are not part of the project:
 `safety_purplellama_prompt_injection.jsonl` (PurpleLlama CyberSecEval, MIT: requests in `response`, by `variant` and
-`injection_type`), `safety_bipia_attacks.jsonl` (BIPIA, MIT: instructions as they stand in documents, by `category`),
+`injection_type`), `safety_bipia_attacks.jsonl` (BIPIA, MIT: instructions as they occur in documents, by `category`),
 `safety_xstest.jsonl` (XSTest, CC BY 4.0: prompts that look harmful and are not, and their harmful counterparts),
 `mtrag_human.jsonl` (mtRAG, Apache-2.0) and `q2_wow.jsonl` (Q2, Apache-2.0).
 
-The patterns were written looking at one half of every set, `design`; the rates are those of the other, `held_out`. A
-row falls to a half by a hash of its id (questions and documents of mtRAG and Q2, which stand in several rows, by a hash
-of their text); a row of the held-out half with a text that is also in the design half is left out, and so
-are the first ten rows of every file, which were seen when its format was looked at. An instruction of BIPIA is put into
-the middle of a document of mtRAG, as it would stand there.
+The patterns were written on one half of every set, `design`; the rates are those of the other, `held_out`. A hash of a
+row's id decides its half (for questions and documents of mtRAG and Q2, which occur in several rows, a hash of their
+text). A row of the held-out half with a text that is also in the design half is left out, and so are the first ten rows
+of every file, which were read to learn its format. An instruction of BIPIA is inserted in the middle of a document of
+mtRAG, as in a real attack.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _half(folder: Path, name: str, half: str, by: str = "id") -> list[Row]:
 
 
 def _documents(rows: Iterable[Row], half: str, name: str) -> list[str]:
-    """The documents of `rows` that fall to `half` themselves: rows of both halves share some."""
+    """Return the documents of `rows` whose own hash is in `half`: rows of both halves share some documents."""
     texts = dict.fromkeys(text for row in rows for text in row["contexts"])
     return [text for text in texts if _in_design(name, text) == (half == "design")]
 
@@ -73,7 +73,7 @@ def _once(rows: Iterable[Row], text: str) -> list[Row]:
 
 
 def outcome(evaluator: Evaluator, query: str, contexts: Sequence[str] = (), response: str = "It is.") -> Outcome:
-    """What `evaluator` says of a case."""
+    """Return the outcome of `evaluator` for a case."""
     case = Case(
         request_id="1",
         request=Request(query),
@@ -102,7 +102,7 @@ def _table(title: str, groups: dict[str, list[str]], levels: tuple[str, str]) ->
 
 
 def injection(folder: Path, half: str) -> list[Table]:
-    """Hit rates by variant, and false alarms."""
+    """Return tables of hit rates by variant, and of false alarms."""
     evaluator = InjectionPattern()
     hits: dict[str, list[str]] = defaultdict(list)
     for row in _half(folder, _ATTACKS, half):
@@ -140,7 +140,7 @@ def injection(folder: Path, half: str) -> list[Table]:
 
 
 def others(folder: Path, half: str) -> list[Table]:
-    """Of the other evaluators what can be measured on sets that were not labelled for them."""
+    """Return tables for the other evaluators: what can be measured on sets that were not labelled for them."""
     table = Table(title=f"the others, {half}")
     for column in ("evaluator", "rows", "what", "share"):
         table.add_column(column)
@@ -167,7 +167,7 @@ def others(folder: Path, half: str) -> list[Table]:
 
 
 def _contexts(row: Row, rows: Sequence[Row], shift: int) -> list[str]:
-    """The row's own documents, or those of the next row of another conversation."""
+    """Return the row's own documents, or those of the next row of another conversation."""
     if not shift:
         return list(row["contexts"])
     at = rows.index(row)
@@ -185,7 +185,7 @@ _CASES = {
 
 
 def speed() -> list[Table]:
-    """Milliseconds a case, median of repeats."""
+    """Return the milliseconds per case, as median of several repeats."""
     table = Table(title="milliseconds a case, one core, median")
     table.add_column("evaluator")
     for name in _CASES:

@@ -1,8 +1,8 @@
-"""Answers of a service with a rising rate of bad ones, with a planted cause or without one.
+"""Answers of a service whose rate of bad answers rises, with or without a planted cause.
 
-A world has tenants, locales, routes, documents in folders, topics and indexes, and words, each with its own standing
+A world has tenants, locales, routes, documents in folders, topics and indexes, and words, each with its own constant
 risk; languages that mostly follow the locale, users of tenants, and models. Its mix drifts between the days before and
-the hours since. All of it follows from one seed.
+the hours after the onset. All of it is determined by one seed.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ SINCE: Final = NOW - 5 * HOUR
 SEARCH: Final = NOW - 2 * WINDOW
 BASELINE_DAYS: Final = 7
 HIGH: Final = 0.7
-"""How many of a cause's cases are bad."""
+"""The share of a cause's cases that are bad."""
 HIGHEST: Final = 0.7
 """The highest risk of any other case."""
 
 _TENANTS, _TOPICS, _INDEXES, _WORDS_OF_TOPIC, _COMMON = 20, 40, 3, 80, 1600
 _LOCALES, _ROUTES, _MODELS, _USERS_OF_TENANT, _FOLDER = 4, 4, 2, 60, 25
-_ACTUALLY: Final = 0.9  # of the questions: their language is told, and it is that of the locale; so is their topic
+_ACTUALLY: Final = 0.9  # share of questions whose language is recorded and is the locale's; same for the topic
 
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """What the traffic is like, and what happens at the onset.
+    """Properties of the traffic, and what happens at the onset.
 
-    `cases`: judged since the onset. `explained`: the part of the rise that `cause` explains; the others rise in common.
+    `cases`: judged since the onset. `explained`: the part of the rise due to `cause`; the rest affects all cases.
     `noise`: the share of wrong verdicts. `weights`: of cases drawn with unequal probabilities: `boosted` by risk, or
     `heavy`, from 2 to 100 by chance. `session`: answers in a session, which share the first one's fate. `slow`: the
     window has 48 hours, not 6, and the rise 40 of them, not 5: so the hour of the day is a factor, and it has its own
@@ -68,32 +68,32 @@ class Situation:
 
     @property
     def search(self) -> float:
-        """From when on the rise is searched."""
+        """The time from which the rise is searched."""
         return NOW - 96 * HOUR if self.slow else SEARCH
 
     @property
     def onset(self) -> float:
-        """When the rate rises."""
+        """The time when the rate rises."""
         return NOW - 40 * HOUR if self.slow else SINCE
 
 
 class Planted(NamedTuple):
-    """The cases of one alert, and the factors by which each of its causes is rightly named."""
+    """The cases of one alert, and the factors that correctly name each of its causes."""
 
     cases: list[JudgedCase]
     causes: tuple[frozenset[Factor], ...]
     coarse: frozenset[Factor]
-    """Factors that hold the first cause among others."""
+    """Wider factors that contain the first cause."""
     bystanders: frozenset[Factor]
-    """Factors that only go with it."""
+    """Factors that only accompany it."""
     explained: float
-    """The part of the rise that the first cause makes, by the risks that the verdicts were drawn with."""
+    """The share of the rise due to the first cause, by the risks that the verdicts were drawn with."""
     onset: float
 
 
 @cache
 def slice_of(name: str, value: str, *, pairs: bool = False, outcome: bool = False) -> Factor:
-    """A slice with this value."""
+    """Return a slice with this value."""
     return Factor("slice", name, value, pairs, outcome)
 
 
@@ -115,7 +115,7 @@ def _word(word: str) -> Factor:
 
 @dataclass
 class _Drawn:
-    """One request before its verdict."""
+    """A request before its verdict."""
 
     time: float
     late: bool
@@ -137,7 +137,7 @@ class _Drawn:
 
 
 class _World:
-    """Standing risks and popularity, by one seed."""
+    """Constant risks and popularity, from one seed."""
 
     def __init__(self, situation: Situation, rng: random.Random) -> None:
         self.of, self.rng = situation, rng
@@ -156,7 +156,7 @@ class _World:
             for late in (False, True)
         }
         self.of_topic = situation.documents // _TOPICS
-        # A cause was as good as the others before. What was worse all along is a bystander, or is "more of it".
+        # Before, a cause was as good as the others. A factor that was always worse is a bystander, or is "more of it".
         for cause in (situation.cause, situation.second):
             if cause == "tenant":
                 self.tenant_risk[_TENANT] = 1.0
@@ -205,7 +205,7 @@ class _World:
         return one
 
     def times(self, begin: float, end: float, number: int) -> list[float]:
-        """So many moments in the order of time, by the traffic of the hours of the day."""
+        """Return this many times in order, distributed like the traffic over the hours of the day."""
         rng, found = self.rng, list[float]()
         while len(found) < number:
             time = rng.uniform(begin, end)
@@ -225,16 +225,16 @@ class _World:
         return list(dict.fromkeys(own + [f"c{int(_COMMON * rng.random() ** 2)}" for _ in range(4)]))
 
     def standing(self, one: _Drawn) -> float:
-        """How much riskier than usual a request is, no matter what happens."""
+        """Return how much riskier than usual a request is, apart from the planted cause."""
         risk = self.tenant_risk[one.tenant] * self.locale_risk[one.locale] * self.topic_risk[one.topic]
         risk *= self.hour_risk[hour_of(one.time)]
         if not one.documents:
-            return math.inf if self.of.cause == "empty" else 14.0  # as bad before as since, or much worse than others
+            return math.inf if self.of.cause == "empty" else 14.0  # as bad before the onset, or much worse than others
         return risk * self.document_risk[one.documents[0]]
 
 
 def hour_of(time: float) -> int:
-    """The hour of the day (UTC)."""
+    """Return the hour of the day (UTC)."""
     return int(time // HOUR % 24)
 
 
@@ -271,7 +271,7 @@ def planted(situation: Situation, seed: str) -> Planted:
 
 
 def _coarse(cause: str) -> set[Factor]:
-    """What holds a cause among others."""
+    """Return the wider factors that contain a cause."""
     tenant, locale = _PAIR
     if cause == "topic":
         return {slice_of("topic_index", f"i{_TOPIC % _INDEXES}")}
@@ -285,7 +285,7 @@ def _coarse(cause: str) -> set[Factor]:
 
 
 def _requests(world: _World, situation: Situation) -> list[_Drawn]:
-    """Requests by time: over the days of the baseline, over the hours of the search before the onset, and since."""
+    """Return requests by time: in the baseline's days, in the searched hours before the onset, and after it."""
     since, search = situation.onset, situation.search
     per_second = situation.cases / (NOW - since)
     earlier = round(per_second * (since - search))
@@ -308,7 +308,7 @@ def _requests(world: _World, situation: Situation) -> list[_Drawn]:
 
 
 def _plant(world: _World, one: _Drawn, cause: str, part: float) -> None:  # noqa: C901 - a branch a cause
-    """Give a request what the cause needs, in this part of all requests, before the onset and since."""
+    """Give a request the property of the cause, in this share of all requests, before and after the onset."""
     rng, situation = world.rng, world.of
     since = one.time >= situation.onset
     chosen = rng.random() < part
@@ -345,7 +345,7 @@ def _plant(world: _World, one: _Drawn, cause: str, part: float) -> None:  # noqa
 
 
 def _factors_of(cause: str) -> frozenset[Factor]:
-    """What names a cause."""
+    """Return the factors that name a cause."""
     tenant, locale = _PAIR
     named = {
         "document": {document(_STALE)},
@@ -369,7 +369,7 @@ def _verdicts(world: _World, drawn: Sequence[_Drawn], causes: Sequence[tuple[str
     before = _scaled([s for s, one in zip(standing, drawn, strict=True) if not one.late], situation.before)
     since = [(s, one) for s, one in zip(standing, drawn, strict=True) if one.time >= situation.onset]
     left = [(s, one) for s, one in since if not one.marks]
-    # The causes make their part of the rise; what is left of it, all other answers have in common.
+    # The causes explain their share of the rise; the rest affects all other answers alike.
     rise = (situation.since - situation.before) * (1 - sum(one for _, one in causes))
     wanted = situation.before + max(rise, 0.0) * len(since) / max(len(left), 1)
     if situation.added:
@@ -401,7 +401,7 @@ def _capped(risk: float) -> float:
 
 
 def _scaled(standing: Sequence[float], rate: float) -> float:
-    """The factor at which these risks have this mean. `rate` is below that of a capped risk."""
+    """Return the factor at which these risks have this mean. `rate` is below that of a capped risk."""
     ordered = sorted(standing)
     sums = list(accumulate(ordered, initial=0.0))
     found = 0.0
@@ -464,5 +464,5 @@ def _number_of(documents: int) -> str:
 
 
 def _part(value: float) -> int:
-    """One of five parts at the quantiles of a standard normal."""
+    """Return one of five classes, divided at the quantiles of a standard normal."""
     return sum(value > one for one in (-0.8416, -0.2533, 0.2533, 0.8416))

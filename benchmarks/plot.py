@@ -32,7 +32,7 @@ _STYLE = """
 
 
 class Diagram(NamedTuple):
-    """What was measured at some numbers of something: a few figures each."""
+    """Measurements at several numbers of something: a few figures for each number."""
 
     title: str
     across: str
@@ -42,7 +42,7 @@ class Diagram(NamedTuple):
 def draw(diagrams: Sequence[Diagram]) -> str:
     """Draw the median of each number, and a line from the lowest to the highest figure.
 
-    The numbers stand at even distances, in their order; all upright axes begin at 0.
+    The numbers are in order at even distances; all vertical axes begin at 0.
     """
     rows = math.ceil(len(diagrams) / _ACROSS)
     width = _ACROSS * (_WIDTH + _BETWEEN) + _LEFT - _BETWEEN + 16
@@ -81,7 +81,7 @@ def _diagram(diagram: Diagram, left: float, top: float) -> Iterator[str]:
 
 
 def _scale(highest: float) -> tuple[float, int]:
-    """Return the distance of two ticks of an axis that begins at 0, and how many ticks there are above it."""
+    """Return the distance between ticks of an axis that begins at 0, and how many ticks there are above 0."""
     rough = highest / 4
     size = 10.0 ** math.floor(math.log10(rough))
     step = next(one * size for one in (1, 2, 5, 10) if one * size >= rough)

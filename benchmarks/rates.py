@@ -1,4 +1,4 @@
-"""Whether rates and alerts keep their promises, by the product's own functions: the tables of docs/statistics.md.
+"""Whether rates and alerts keep their promises, with the product's own functions: the tables of docs/statistics.md.
 
     python -m benchmarks.rates [--quick] [--only TABLE,TABLE] [--months N] [--labelled FILE ...]
 
@@ -40,7 +40,7 @@ Run: TypeAlias = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is simulated."""
+    """The sizes of the simulations."""
 
     samples: int
     months: int
@@ -69,19 +69,19 @@ def table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Non
 
 
 def default_rule() -> High:
-    """`RagDefectRateHigh` as it comes, at the threshold of the tables."""
+    """Return `RagDefectRateHigh` with its defaults, at the threshold of the tables."""
     return High([(one.window, one.z) for one in DEFAULT_WINDOWS], THRESHOLD, Z_OVER)
 
 
 def alarms_of_high(per_hour: float, months: int, seed: str) -> tuple[float, float]:
-    """False alarms in 30 days at the base rate, and the error of that."""
+    """Return the false alarms in 30 days at the base rate, with their standard error."""
     rng, rule = random.Random(seed), default_rule()
     found = [high_alarms(rule, BASE, per_hour, days=MONTH, rng=rng) for _ in range(months)]
     return fmean(found), stdev(found) / math.sqrt(months)
 
 
 def high_notices(per_hour: float, after: float, runs: int, seed: str) -> Noticed:
-    """How soon the default rule notices a step from the base rate."""
+    """Return how soon the default rule notices a step from the base rate."""
     return high_delay(default_rule(), BASE, after, per_hour, runs=runs, days=4, rng=random.Random(seed))
 
 
@@ -90,7 +90,7 @@ def _percent(share: float, digits: int = 1) -> str:
 
 
 def _hours(found: Sequence[float | None]) -> str:
-    """The median, as far as it was waited for, and how many came within a day."""
+    """Return the median, if it is within the simulated time, and the share within a day."""
     middle = median(math.inf if one is None else one for one in found)
     day = sum(one is not None and one <= 24 for one in found) / len(found)
     return f"{'over 96 h' if middle == math.inf else f'{middle:.1f} h'} ({day:.0%})"
@@ -127,7 +127,7 @@ def print_coverage(size: Size, parallel: Run) -> None:
 
 
 def _samples(judged: int, size: Size) -> int:
-    """So many that the error of the coverage is half a point at most."""
+    """The number of samples at which the error of the coverage is at most half a point."""
     return size.samples // (6 if judged >= 1000 else 3)
 
 
@@ -260,7 +260,7 @@ def print_corrected(size: Size, parallel: Run) -> None:
 
 
 def print_samplers(size: Size, parallel: Run) -> None:
-    """What the interval says of few answers, and how often it holds by what gave the answers their weights."""
+    """The intervals for few answers, and their coverage by the source of the weights."""
     table("What is shown of few answers of equal weight", ["defects", "95 % interval"], samplers.shown())
     numbers = (1, 2, 3, 4, 5, 6, 10, 20, 30, 100, 200)
     methods = ("the monitor's", *METHODS)
@@ -293,7 +293,7 @@ def print_samplers(size: Size, parallel: Run) -> None:
 
 
 def print_looks(size: Size, parallel: Run) -> None:
-    """Whether one look of an alert keeps its promise, and how often it notices."""
+    """Whether a single evaluation of an alert keeps its promise, and how often it detects a high rate."""
     zs = [one.z for one in DEFAULT_WINDOWS]
     exact = [(judged, z) for judged in (10, 30, 100, 300) for z in zs]
     of_exact = dict(zip(exact, parallel(samplers.exact_look, exact), strict=True))
@@ -335,7 +335,7 @@ SESSIONS = (
 
 
 def print_sessions(size: Size, parallel: Run) -> None:
-    """Bad answers that come in sessions."""
+    """Bad answers that occur in sessions."""
     rates, numbers = (0.02, 0.1, 0.5), (10, 30, 100)
     samples = size.samples // 12
     jobs = [(kind, rate, number, samples) for _, kind in SESSIONS for rate in rates for number in numbers]
@@ -373,7 +373,7 @@ def print_sessions(size: Size, parallel: Run) -> None:
 
 
 def print_regression_by_session(size: Size, parallel: Run) -> None:
-    """The change, where bad answers come in sessions of ten."""
+    """The change, if bad answers occur in sessions of ten."""
     months, volumes = size.regression_months, VOLUMES[1:]
     kinds = [(one, per_session) for one in ("none", "drift") for per_session in (1, 10)]
     cells = [(*kind, volume) for kind in kinds for volume in volumes]
@@ -425,7 +425,7 @@ def print_severe(size: Size, parallel: Run) -> None:
 
 
 def print_sampling(size: Size, parallel: Run) -> None:
-    """What boosted sampling gains, and what it spends: the tables of `benchmarks.simulation`."""
+    """The gain of boosted sampling, and its spending: the tables of `benchmarks.simulation`."""
     names = ["gains", *(["labelled"] if size.labelled else []), "budgets", "biases"]
     for lines in parallel(_simulated, [(name, size) for name in names]):
         print("\n" + "\n".join(lines), flush=True)

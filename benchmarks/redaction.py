@@ -1,14 +1,14 @@
-"""How much personal data redaction masks, how much else it takes for such, and what it costs.
+"""How much personal data redaction masks, how much other text it masks by mistake, and its cost.
 
     python -m benchmarks.redaction [--each 400] [--seed 1]
 
-A seeded set: for each declared type values that are made up, with right check digits, in the ways people write them,
-put into sentences, lists, tables, JSON and code in several languages. A value is masked when not one of its writings is
-left in any text of the case. The set is ours and knows what the patterns look for, so it says that they hold for the
-forms named here, not how people write elsewhere; names, addresses and data in words are in no declared type.
+A seeded set: for each declared type, invented values with valid check digits, in common notations, in sentences, lists,
+tables, JSON and code in several languages. A value is masked when none of its notations is left in any text of the
+case. The set is our own and knows the patterns, so it shows that they find the forms named here, but not how people
+write elsewhere; names, addresses and data in words belong to no declared type.
 
-The other way round: the same frames around things that are no personal data (order numbers, versions, dates, private
-addresses, mailboxes of an office), of which nothing should be masked.
+Conversely: the same frames around values that are not personal data (order numbers, versions, dates, private
+addresses, office mailboxes), none of which should be masked.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FRAMES = (
     "(see {0})",
     "value={0}\nother=1",
 )
-"""Where a value may stand. Types that are known by a word before them come with that word."""
+"""Frames for a value. Types that are recognised by a word before them include that word."""
 
 _FIRST = ("ada", "lena", "jose", "wei", "amara", "ole", "piotr", "zoe", "j", "maria.luisa", "o_neill", "k-9")
 _LAST = ("lovelace", "mueller", "garcia", "zhang", "okafor", "hansen", "kowalski", "dubois", "smith", "x")
@@ -183,7 +183,7 @@ MADE: Mapping[DataType, Callable[[Draw], str]] = {
     DataType.WALLET: _wallet,
     DataType.SECRET: _secret,
 }
-"""A made-up value of each type, with the word before it where its type is known by one."""
+"""Return an invented value of each type, with the preceding word if its type is recognised by one."""
 
 _HARMLESS: tuple[Callable[[Draw], str], ...] = (
     lambda draw: f"order {draw.randint(100, 999)}-{draw.randint(100, 999)}-{draw.randint(1000, 9999)}",
@@ -201,7 +201,7 @@ _HARMLESS: tuple[Callable[[Draw], str], ...] = (
 
 
 def bare_value(kind: DataType, written: str) -> str:
-    """What must be gone of a value that is written with a word before it, or within an address."""
+    """Return the part that must be gone of a value written with a word before it, or within an address."""
     if kind is DataType.PASSPORT:
         return written.rsplit(" ", 1)[-1]
     if kind is DataType.PHONE and written[0].isalpha():
@@ -218,7 +218,7 @@ def _redactor() -> Redactor:
 
 
 def survivors(each: int, seed: int) -> dict[DataType, list[str]]:
-    """Of `each` values of each type those that something of was left, in their frames."""
+    """Return those of `each` values of each type of which something was left, in their frames."""
     redactor, found = _redactor(), dict[DataType, list[str]]()
     for kind, make in MADE.items():
         draw = random.Random(f"{seed}/{kind}")
@@ -233,7 +233,7 @@ def survivors(each: int, seed: int) -> dict[DataType, list[str]]:
 
 
 def taken_for_personal(number: int, seed: int) -> list[str]:
-    """Of harmless texts those of which something was masked."""
+    """Return the harmless texts in which something was masked."""
     redactor, draw, found = _redactor(), random.Random(f"{seed}/harmless"), []
     for at in range(number):
         text = draw.choice(FRAMES).format(draw.choice(_HARMLESS)(draw))
@@ -276,7 +276,7 @@ def _case(draw: Draw, characters: int, values: int) -> Case:
 
 
 def seconds(characters: int, values: int, repeats: int = 15) -> float:
-    """The median time for a case of about so many characters, with about so many values in each text."""
+    """Return the median time for a case of about this many characters, with about this many values in each text."""
     redactor, draw, taken = _redactor(), random.Random(7), []
     for _ in range(repeats):
         case = _case(draw, characters, values)

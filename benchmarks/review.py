@@ -1,10 +1,10 @@
-"""What labels of people buy: how often limits hold, how wide they are, and whether the queue keeps its promise.
+"""The value of people's labels: coverage and width of the limits, and whether the queue keeps its promise.
 
     python -m benchmarks.review [--only exact|simulated|disagrees] [--days N] [--years N]
 
-Each line is simulated: a judge of the given quality looks at 2,000 answers of a day, the queue of the product draws
-results for review, people label them without error, and the product's own functions estimate. `uniform` draws every
-result with the same chance, as an audit does.
+Each line is simulated: a judge of the given quality judges 2,000 answers a day, the product's queue draws results for
+review, people label them without error, and the product's own functions compute the estimates. `uniform` draws every
+result with the same probability, as an audit does.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ NUMBERS = (40, 80, 200, 400)
 SIMULATED = (80, 200)
 MORE = 40
 _AT_ONCE = 10
-"""Labels after which the queue looks at what people have said: here a few at once, in the product each."""
+"""Labels after which the queue takes new labels into account: a few at a time here, each one in the product."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """How often the judge finds a defect, and how often it calls a good answer good."""
+    """The judge's sensitivity, and its specificity."""
 
     sensitivity: float
     specificity: float
@@ -59,7 +59,7 @@ RATES = (0.05, 0.1)
 def day(
     rng: random.Random, rate: float, judge: Judge, answers: int = ANSWERS
 ) -> tuple[list[JudgedResult], dict[str, bool]]:
-    """Judged answers, and which of them are defects. A wrong verdict is more often one next to the threshold."""
+    """Return judged answers, and which of them are defects. Wrong verdicts are more frequent near the threshold."""
     results, truths = [], {}
     for _ in range(answers):
         truth = rng.random() < rate
@@ -97,7 +97,7 @@ def reviewed(
 
 @dataclass(slots=True)
 class Line:
-    """What came of many days: whether each of several limits held, and how wide the rate's were."""
+    """Results of many days: whether each of several limits was correct, and how wide the rate's interval was."""
 
     held: dict[str, list[bool]] = field(default_factory=dict)
     widths: list[float] = field(default_factory=list)
@@ -105,16 +105,16 @@ class Line:
     came: list[float] = field(default_factory=list)
 
     def note(self, name: str, *, held: bool) -> None:
-        """Note whether limits held."""
+        """Note whether limits were correct."""
         self.held.setdefault(name, []).append(held)
 
     def share(self, name: str) -> float:
-        """How often they did; 1 where there never were any."""
+        """Return how often they were; 1 if there never were any."""
         return fmean(self.held.get(name, [True]))
 
 
 def simulate(rate: float, judge: Judge, number: int, days: int, *, uniform: bool = False) -> Line:
-    """Review `number` results of each of so many days."""
+    """Review `number` results on each of this many days."""
     line = Line()
     for n in range(days):
         rng = random.Random(f"{rate} {judge} {n}")
@@ -148,9 +148,9 @@ def simulate(rate: float, judge: Judge, number: int, days: int, *, uniform: bool
 
 
 def exact(rate: float, judge: Judge, number: int) -> tuple[float, float]:
-    """How often the limits of the rate hold, and half their width: over all that `number` labels may say.
+    """Return the coverage of the rate's limits, and half their width, over all possible outcomes of `number` labels.
 
-    With the best shares of draws, and the judge's own rate known.
+    With the optimal shares of draws, and the judge's own rate known.
     """
     said = rate * judge.sensitivity + (1 - rate) * (1 - judge.specificity)
     of_defects, of_good = rate * judge.sensitivity / said, rate * (1 - judge.sensitivity) / (1 - said)
@@ -168,7 +168,7 @@ def exact(rate: float, judge: Judge, number: int) -> tuple[float, float]:
 
 
 def _shares(verdict: bool, labels: int, rate: float) -> list[tuple[Estimate, float]]:
-    """What labels of one verdict may say, and how likely it is."""
+    """Return the possible outcomes of the labels of one verdict, with their probabilities."""
     found = []
     for defects, chance in enumerate(binomial(rate, labels)):
         if chance > 1e-9:
@@ -181,7 +181,7 @@ def _shares(verdict: bool, labels: int, rate: float) -> list[tuple[Estimate, flo
 
 
 def kappa_of(rate: float, judge: Judge) -> float:
-    """Cohen's kappa of all answers."""
+    """Return Cohen's kappa over all answers."""
     both, missed = rate * judge.sensitivity, rate * (1 - judge.sensitivity)
     alarmed = (1 - rate) * (1 - judge.specificity)
     said = both + alarmed
@@ -190,7 +190,7 @@ def kappa_of(rate: float, judge: Judge) -> float:
 
 
 def exact_table() -> Iterator[str]:
-    """How often the limits of the rate hold: exactly."""
+    """The coverage of the rate's limits, computed exactly."""
     yield "| defects | judge | labels | held | plus or minus |"
     yield "| ---: | ---: | ---: | ---: | ---: |"
     for rate in RATES:
@@ -202,7 +202,7 @@ def exact_table() -> Iterator[str]:
 
 
 def simulated_table(days: int) -> Iterator[str]:
-    """The same in the life of a queue, for other limits as well, and whether its promise is kept."""
+    """The same over the life of a queue, also for other limits, and whether the queue keeps its promise."""
     heads = ("defects", "judge", "labels", "rate held", "queue: plus or minus", "uniform: plus or minus")
     heads += ("sensitivity held", "specificity held", "kappa held", f"promised with {MORE} more", "came")
     yield f"| {' | '.join(heads)} |"
@@ -221,7 +221,7 @@ def simulated_table(days: int) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Labels a day of one judge; after how many of them `RagJudgeDisagrees` is looked at."""
+    """Labels per day for one judge, and the number of labels between two evaluations of `RagJudgeDisagrees`."""
 
     rate: float
     judge: Judge
@@ -236,11 +236,11 @@ WATCHES = (
     Watch(0.1, Judge(0.95, 0.99), 10, 5),
 )
 YEAR, LIVED, WORSE = 365, 60, 0.5
-"""Days; days of labels before the judge becomes worse; then it finds so much less of the defects, as a share."""
+"""Days; days of labels before the judge becomes worse; the share by which its sensitivity then drops."""
 
 
 def looks(watch: Watch, days: int, seed: str, *, worse_from: float = math.inf) -> Iterator[tuple[float, bool]]:
-    """When the alert is looked at, in days, and whether it fires. Labels are those that the queue draws."""
+    """Yield the days at which the alert is evaluated, and whether it fires. Labels are those that the queue draws."""
     rng, found = random.Random(seed), list[Label]()
     after = Judge(watch.judge.sensitivity * WORSE, watch.judge.specificity)
     for number in range(days):
@@ -271,9 +271,9 @@ def _label(one: JudgedResult, *, truth: bool, probability: float, at: float) -> 
 
 
 def watched(watch: Watch, years: int) -> tuple[int, list[float]]:
-    """How often the alert begins to fire in so many years of a judge that stays as it is, and how soon for a worse one.
+    """Return how often the alert begins to fire in this many years of an unchanged judge, and how soon for a worse one.
 
-    Days; infinity: not within two months.
+    In days; infinity means not within two months.
     """
     alarms, delays = 0, []
     for n in range(years):
@@ -288,7 +288,7 @@ def watched(watch: Watch, years: int) -> tuple[int, list[float]]:
 
 
 def disagrees_table(years: int) -> Iterator[str]:
-    """False alarms of `RagJudgeDisagrees`, and how soon it notices that a judge finds half as many defects."""
+    """False alarms of `RagJudgeDisagrees`, and how soon it notices a judge that finds half as many defects."""
     heads = (
         "defects",
         "judge",

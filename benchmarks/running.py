@@ -1,4 +1,4 @@
-"""Run a monitor, of this checkout or of another, as a process of its own, and read what it costs. Only Linux."""
+"""Runs a monitor, of this checkout or of another, as a separate process, and measures its cost. Only Linux."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def _family(pid: int) -> list[int]:
 
 
 def cpu_of_each(pid: int) -> dict[int, float]:
-    """Return the processor time that a process and those that it has started have used, in seconds, by process id."""
+    """Return the processor seconds used by a process and its children, by process id."""
     return {one: time.clock_gettime(~one << 3 | _PROCESSOR_CLOCK) for one in _family(pid)}
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the processor time that a process and those that it has started have used together."""
+    """Return the processor seconds used by a process and its children together."""
     return sum(cpu_of_each(pid).values())
 
 
 def megabytes(pid: int, name: str) -> float:
-    """Return a memory figure of `/proc/PID/status`, of a process and those that it has started, added up."""
+    """Return a memory figure of `/proc/PID/status`, summed over a process and its children."""
     found = [re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{one}/status").read_text()) for one in _family(pid)]
     return sum(int(one[1]) for one in found if one) / 1024
 
@@ -49,9 +49,9 @@ _MAPPING: Final = re.compile(r"^[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \d+ *(.*)$")
 
 
 def megabytes_once(pid: int) -> float:
-    """Return the resident memory of a process and those that it has started; pages of files that they share, once.
+    """Return the resident memory of a process and its children, with the file pages that they share counted once.
 
-    Such pages are those of libraries. What a process has changed in them is its own.
+    These are pages of libraries. Pages that a process has changed are counted as its own.
     """
     own, shared = 0, dict[str, int]()
     for one in _family(pid):
@@ -78,14 +78,14 @@ def free_port() -> int:
 
 
 def get(port: int, path: str) -> str:
-    """Return what the monitor's own port says. Raises `OSError`."""
+    """Return the answer of the monitor's own port. Raises `OSError`."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
         text: str = answer.read().decode()
         return text
 
 
 def wait_for(condition: Callable[[], bool], seconds: float, what: str, *, every: float = 0.1) -> None:
-    """Wait until a condition holds. Raises `SystemExit` after `seconds`."""
+    """Wait until a condition is true. Raises `SystemExit` after `seconds`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
@@ -98,12 +98,12 @@ def wait_for(condition: Callable[[], bool], seconds: float, what: str, *, every:
 
 
 def pending(port: int) -> int:
-    """Return how many traces a monitor has received and not ended."""
+    """Return how many traces a monitor has received but not finished."""
     return _traces(port)["pending"]
 
 
 def all_ended(port: int, received: int) -> bool:
-    """Return whether a monitor has received so many traces or more, and ended each."""
+    """Return whether a monitor has received at least this many traces, and finished them all."""
     traces = _traces(port)
     return traces["received"] >= received and traces["pending"] == 0
 
@@ -116,7 +116,7 @@ def _traces(port: int) -> Counter[str]:
 
 
 def workers(port: int) -> int | None:
-    """Return how many workers of a monitor are ready; None for an older one, which has none."""
+    """Return how many workers of a monitor are ready, or None for an older version without workers."""
     found = get(port, "/metrics").partition("\nragmonitor_workers ")[2].partition("\n")[0]
     return int(float(found)) if found else None
 
@@ -139,7 +139,7 @@ def running(config: Mapping[str, Any], *, checkout: Path = HERE, processes: int 
             "sinks": [{"type": "prometheus", "port": ports["metrics"]}],
             "storage": {"path": f"{folder}/state"},
             "log": {"level": "ERROR"},
-            **({"scoring": {"processes": processes}} if processes != 1 else {}),  # older checkouts know no such key
+            **({"scoring": {"processes": processes}} if processes != 1 else {}),  # an unknown key in older checkouts
             **config,
         }
         file = Path(folder, "benchmark.yaml")
@@ -160,7 +160,7 @@ def running(config: Mapping[str, Any], *, checkout: Path = HERE, processes: int 
 
 @contextmanager
 def floor(kind: str) -> Iterator[tuple[int, int]]:
-    """Run the bare server of `kind` (see `benchmarks.floor`); its process id and its port."""
+    """Run the bare server of `kind` (see `benchmarks.floor`); yield its process id and its port."""
     port = free_port()
     process = subprocess.Popen([sys.executable, "-m", "benchmarks.floor", kind, str(port)], cwd=HERE)
     try:
@@ -177,11 +177,11 @@ def _listens(port: int) -> bool:
 
 
 Stacks: TypeAlias = Counter[tuple[str, ...]]
-"""How many samples each stack has: the process, then the functions, outermost first."""
+"""The number of samples by stack: the process, then the functions, outermost first."""
 
 
 class Profile:
-    """Samples where a process and its children spend their processor time (py-spy), until the context ends."""
+    """Sample where a process and its children spend their processor time (py-spy), until the context ends."""
 
     def __init__(self, pid: int | None) -> None:
         self._pid = pid
@@ -220,7 +220,7 @@ class Profile:
         self._recording.wait(60)
         for line in Path(self._file.name).read_text(errors="replace").split("\n"):
             stack, _, count = line.rpartition(" ")
-            if count.isdecimal():  # a sample of a process that runs on may hold a torn name
+            if count.isdecimal():  # a sample of a running process may contain a torn name
                 self.stacks[tuple(stack.split(";"))] += int(count)
         self._file.close()
 

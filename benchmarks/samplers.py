@@ -1,7 +1,7 @@
-"""How often the 95 % interval holds, by what gave the answers their weights: tenant, attribute, upstream, boosting.
+"""Coverage of the 95 % interval by the source of the weights: tenant, attribute, upstream, boosting.
 
-What is judged is drawn from a population of cells: a weight, whether the answer is a defect, and how likely the next
-judged answer is of that cell. `usual` is the population's own typical weight, as a day of the same traffic shows it.
+Judged answers are drawn from a population of cells: a weight, whether the answer is a defect, and the probability that
+the next judged answer is from that cell. `usual` is the population's typical weight, as in a day of the same traffic.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ JUDGED, RATES = (5, 20, 100, 500), (0.01, 0.05, 0.2, 0.5, 0.9)
 
 
 class Cell(NamedTuple):
-    """One kind of answer: how many of the judged it makes, relative to the other cells; its weight; its verdict."""
+    """One kind of answer: its frequency among the judged, relative to the other cells; its weight; its verdict."""
 
     share: float
     weight: float
@@ -30,7 +30,7 @@ class Cell(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """How often intervals of samples of one size held, lay below the true rate, and lay above it; their mean width."""
+    """How often intervals of one sample size contained the true rate, were below it, and above it; their mean width."""
 
     held: float
     below: float
@@ -47,7 +47,7 @@ class Kind(NamedTuple):
 
 
 def _of_traffic(*parts: tuple[float, float, float]) -> list[Kind]:
-    """From shares of the traffic instead of the judged: (share, weight, relative defect rate)."""
+    """Return kinds for shares of the traffic instead of the judged: (share, weight, relative defect rate)."""
     return [Kind(share / weight, weight, worse) for share, weight, worse in parts]
 
 
@@ -67,7 +67,7 @@ SAMPLERS: Mapping[str, Sequence[Kind]] = {
     "lognormal, sigma 1.2": _spread([math.exp(1.2 * NormalDist().inv_cdf(one)) for one in _STEPS]),
     "Pareto, 1.5": _spread([(1 - one) ** (-1 / 1.5) for one in _STEPS]),
 }
-"""Weights that have nothing to do with a score."""
+"""The samplers whose weights do not depend on a score."""
 
 DISLIKED = "all disliked answers, 1/20 of the others"
 BEHIND_HEAD, UNSEEN = "boosted 0.8 behind head sampling 1 and 1/10", "boosted, AUROC 0.9, 20 % of the answers unseen"
@@ -77,12 +77,12 @@ BOOSTED: Mapping[str, float] = {
     UNSEEN: 0.9,
     BEHIND_HEAD: 0.8,
 }
-"""How well the score that boosts tells defects apart. Unseen answers have none: they are drawn evenly."""
+"""How well the boosting score separates defects. Unseen answers have no score: they are drawn evenly."""
 NAMES = (*SAMPLERS, DISLIKED, *BOOSTED)
 
 
 def population(sampler: str, rate: float) -> list[Cell]:
-    """The cells of a sampler at a defect rate of the traffic; shares need not sum to 1."""
+    """Return the cells of a sampler at a defect rate of the traffic; shares need not sum to 1."""
     if sampler == DISLIKED:  # users dislike three in ten bad answers and two in a hundred good ones
         return [
             Cell(rate * 0.3, 1.0, defect=True),
@@ -112,7 +112,7 @@ def population(sampler: str, rate: float) -> list[Cell]:
 
 
 class _Traffic:
-    """What can be judged, the true rate of it, and the usual weight."""
+    """A population: its cells, its true rate, and its usual weight."""
 
     def __init__(self, sampler: str, rate: float) -> None:
         cells = [one for one in population(sampler, rate) if one.share > 0]
@@ -125,7 +125,7 @@ class _Traffic:
         self._defects = [one.weight * one.defect for one in cells]
 
     def judged(self, number: int, rng: random.Random) -> Sums:
-        """Draw so many answers, each a session of its own."""
+        """Draw this many answers, each its own session."""
         drawn = rng.choices(self._all, cum_weights=self._shares, k=number)
         weights = [self._weights[one] for one in drawn]
         defects = [one for one in map(self._defects.__getitem__, drawn) if one]
@@ -135,7 +135,7 @@ class _Traffic:
 
 
 _traffic = lru_cache(maxsize=2)(_Traffic)
-"""The jobs of one population come one after the other."""
+"""The cached populations. Two are enough, because the jobs of one population run one after the other."""
 
 
 def coverage(sampler: str, rate: float, judged: int, samples: int) -> Coverage:
@@ -154,7 +154,7 @@ def coverage(sampler: str, rate: float, judged: int, samples: int) -> Coverage:
 
 
 def look(sampler: str, rate: float, judged: int, zs: Sequence[float], samples: int) -> list[float]:
-    """How often the lower limit at each z lies above the true rate, divided by the promise: one look of an alert."""
+    """Return how often, relative to its promise, the lower limit at each z is above the true rate at one look."""
     traffic = _traffic(sampler, rate)
     rng = random.Random(f"look {sampler} {rate} {judged}")
     above = [0] * len(zs)
@@ -167,7 +167,7 @@ def look(sampler: str, rate: float, judged: int, zs: Sequence[float], samples: i
 
 
 def exact_look(judged: int, z: float) -> float:
-    """The same with equal weights, the worst over all rates: exact."""
+    """Return the same with equal weights, the worst over all rates, computed exactly."""
     worst, promise = 0.0, 1 - NormalDist().cdf(z)
     lower = [_lower(judged, defects, z) for defects in range(judged + 1)]
     for step in range(1, 200):
@@ -178,7 +178,7 @@ def exact_look(judged: int, z: float) -> float:
 
 
 def noticed(threshold: float, rate: float, judged: int, z: float) -> float:
-    """How often one look at so many answers of equal weight notices a rate above the threshold: exact."""
+    """Return how often one look at this many answers of equal weight detects a rate above the threshold, exactly."""
     chances = exact(rate, judged)
     return sum(one for defects, one in enumerate(chances) if _lower(judged, defects, z) > threshold)
 
@@ -190,7 +190,7 @@ def _lower(judged: int, defects: int, z: float) -> float:
 
 
 def exact_coverage(judged: int, method: str) -> tuple[float, float]:
-    """The worst coverage over all rates with equal weights, and the mean width of the interval over them; exact."""
+    """Return the worst coverage over all rates with equal weights, and the mean width of the interval; exact."""
     limits = [METHODS.get(method, _shown)(judged, defects) for defects in range(judged + 1)]
     worst, width, steps = 1.0, 0.0, 400
     for step in range(1, steps):
@@ -202,7 +202,7 @@ def exact_coverage(judged: int, method: str) -> tuple[float, float]:
 
 
 def shown() -> Iterator[tuple[str, str]]:
-    """What people see of few answers."""
+    """Return the intervals that people see for few answers."""
     for defects, judged in ((1, 1), (3, 3), (3, 4), (4, 5), (5, 6), (9, 10), (18, 20), (28, 30), (0, 10), (0, 100)):
         low, high = _shown(judged, defects)
         yield f"{defects} of {judged}", f"{100 * low:.3g} % to {100 * high:.3g} %"

@@ -1,4 +1,4 @@
-"""Streams of judged answers as services have them, and what `RagDefectRateRegression` makes of them.
+"""Realistic streams of judged answers, and the alarms that `RagDefectRateRegression` raises on them.
 
 | scenario | the defect rate, and how many are judged |
 |---|---|
@@ -10,7 +10,8 @@
 | badday | drift, and five times the rate for 12 hours, three days before the month that counts |
 | step | drift, and three times the rate from the first day of the month on, for good |
 
-Where answers come in sessions, all of one are bad or good together and come at once, and counts are of sessions.
+If answers come in sessions, all answers of a session are bad or good together and arrive at once, and sessions are
+counted.
 """
 
 from __future__ import annotations
@@ -31,21 +32,21 @@ from monitor.statistics.rates import Sums
 
 SCENARIOS: Final = ("none", "drift", "weekvol", "slow", "burst", "badday", "step")
 WARM_DAYS: Final = 11
-"""Before what counts: the seven days of the longest window's baseline, and the three days of its gap and a day."""
+"""Days before the month that counts: seven for the longest window's baseline, three for its gap, and one more."""
 MONTH: Final = 30
 SETTLED_DAYS: Final = 8
-"""Until a rise that lasts has become the baseline, by design."""
+"""Days until a permanent rise has become the baseline, by design."""
 _START = 1_699_920_000  # 14 November 2023, 00:00 UTC, a Tuesday
 _SUBJECT = Subject(NAME, Severity.WARNING)
 
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """What the rule made of 30 days, counted as notifications.
+    """The rule's notifications in 30 days.
 
     `alarms`: how many began; `late`: those of them that began when `SETTLED_DAYS` were over; `first`, `ended`: the
-    hours from the start to the first one and to its end, None where there was none; `bare`: how many there would have
-    been if nothing were held, and alarms an hour apart or less were one.
+    hours from the start to the first one and to its end, None if there was none; `bare`: how many there would have been
+    if nothing were held, and alarms an hour apart or less counted as one.
     """
 
     alarms: int
@@ -58,7 +59,7 @@ class Month:
 def looks(
     scenario: str, rate: float, per_hour: float, *, days: int, start: int, rng: random.Random
 ) -> Iterator[tuple[int, int]]:
-    """Good and defective answers judged between one look and the next, for `WARM_DAYS` + `days`."""
+    """Return the good and defective answers judged between successive looks, for `WARM_DAYS` + `days`."""
     per_look = per_hour * LOOK / HOUR
     for day in range(WARM_DAYS + days):
         noise = max(rng.gauss(1, 0.15), 0.3) if scenario != "none" else 1.0
@@ -85,7 +86,7 @@ def looks(
 
 
 def findings(parts: list[tuple[int, int]], start: int, family: str, per_session: int = 1) -> Iterator[ConditionResult]:
-    """What each look finds, from the end of the warm-up on; `parts` as `looks` has them, counted in sessions."""
+    """Yield what each look finds from the end of the warm-up on; `parts` as in `looks`, counted in sessions."""
 
     def sums(number: int, defects: int) -> Sums:
         return Sums.counted(number * per_session, defects * per_session, per_session)
@@ -110,7 +111,7 @@ def findings(parts: list[tuple[int, int]], start: int, family: str, per_session:
 
 
 def alarms_of(found: list[ConditionResult]) -> list[tuple[int, int]]:
-    """The first look of each alarm and the first after it, by the states that the monitor would have gone through."""
+    """Return the first look of each alarm and the first after it, by the states that the monitor would go through."""
     tracker, alarms, on = AlertTracker(), list[tuple[int, int]](), False
     for look, finding in enumerate(found):
         if not on and finding.status is not AlertStatus.FIRING:
@@ -127,7 +128,7 @@ def alarms_of(found: list[ConditionResult]) -> list[tuple[int, int]]:
 def month(  # noqa: PLR0917 - the job of a pool has positions only
     scenario: str, rate: float, per_hour: float, family: str, seed: str, per_session: int = 1
 ) -> Month:
-    """One month of a scenario, in sessions of `per_session` answers."""
+    """Simulate one month of a scenario, in sessions of `per_session` answers."""
     rng = random.Random(seed)
     start = _START + rng.randrange(7) * 86400
     parts = list(looks(scenario, rate, per_hour / per_session, days=MONTH, start=start, rng=rng))
@@ -141,22 +142,22 @@ def month(  # noqa: PLR0917 - the job of a pool has positions only
 def delay(
     scenario: str, before: float, after: float, per_hour: float, *, family: str, seed: str, per_session: int = 1
 ) -> float | None:
-    """Hours until a rise that begins when the month does is noticed; None where it takes longer than four days.
+    """Return the hours until a rise at the start of the month is noticed, or None if that takes longer than four days.
 
-    The scenario goes on: after the rise all of its rates are `after` / `before` times as high.
+    The scenario continues: after the rise all of its rates are `after` / `before` times as high.
     """
     rng = random.Random(seed)
     start = _START + rng.randrange(7) * 86400
     sessions = per_hour / per_session
     parts = list(looks(scenario, before, sessions, days=0, start=start, rng=rng))
-    # The days after the warm-up, with the higher rate: the last four of a stream of its own.
+    # The days after the warm-up, with the higher rate: the last four of a separate stream.
     later = list(looks(scenario, after, sessions, days=4, start=start, rng=rng))[WARM_DAYS * LOOKS_A_DAY :]
     found = findings(parts + later, start, family, per_session)
     return next(((at + 1) * LOOK / HOUR for at, one in enumerate(found) if one.status is AlertStatus.FIRING), None)
 
 
 def poisson(mean: float, rng: random.Random) -> int:
-    """How many events there were of which `mean` (up to 700) were expected, by inversion."""
+    """Return a Poisson count with this mean (up to 700), by inversion."""
     chance = math.exp(-mean)
     rest, number = rng.random() - chance, 0
     while rest > 0 and chance > 0:

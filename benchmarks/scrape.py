@@ -1,12 +1,12 @@
-"""What a scrape of `/metrics` costs, and how long an OTLP export beside it waits.
+"""The cost of a scrape of `/metrics`, and how long an OTLP export waits meanwhile.
 
     python -m benchmarks.scrape [--apps 1,10,50,200] [--judged]
 
-Each row starts `rag-monitor run` as a process of its own, sends it one trace for each service name, and scrapes it 20
-times in the format that Prometheus asks for, while another connection exports spans without a pause. Then it takes the
-processor time of the monitor, all threads of it, over as many scrapes without exports, and what it takes without
-scrapes off: that figure stays the same on a busy machine. 200 is the limit of service names; further ones share the
-label `__other__`. `--judged` adds two judged evaluators, which choose next to nothing.
+Each row starts `rag-monitor run` as a separate process, sends it one trace for each service name, and scrapes it 20
+times in the format that Prometheus requests, while another connection exports spans continuously. Then it measures the
+processor time of all of the monitor's threads over as many scrapes without exports, and subtracts that without scrapes:
+this figure stays the same on a busy machine. 200 is the limit of service names; further ones share the label
+`__other__`. `--judged` adds two judged evaluators, which choose next to nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LEAST = 1.5  # seconds between scrapes: each encodes again
 
 
 class Figures(NamedTuple):
-    """Series of a scrape, its megabytes and milliseconds: of a processor, of scrapes, of exports without and beside."""
+    """Series and megabytes of a scrape; milliseconds of processor time, scrapes, exports without and with scrapes."""
 
     series: int
     megabytes: float
@@ -87,7 +87,7 @@ class _Connection:
         self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
 
     def timed(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> tuple[float, bytes]:
-        """Return the milliseconds until the whole answer is there, and the answer. Raises for any but 200."""
+        """Return the milliseconds until the whole answer has arrived, and the answer. Raises for any status but 200."""
         began = time.perf_counter()
         self._http.request(method, path, body, headers)
         answer = self._http.getresponse()
@@ -98,7 +98,7 @@ class _Connection:
 
 
 def measure(apps: int, *, judged: bool) -> Figures:
-    """Start a monitor, let it know `apps` services, and scrape it."""
+    """Start a monitor, send it a trace from each of `apps` services, and scrape it."""
     ports = {"http": free_port(), "metrics": free_port()}
     evaluators = _JUDGED if judged else ""
     with tempfile.TemporaryDirectory() as folder:
@@ -117,7 +117,7 @@ def measure(apps: int, *, judged: bool) -> Figures:
 
 
 def _processor(pid: int) -> float:
-    """Return the seconds of processor time that a process has taken, without its children."""
+    """Return the processor seconds used by a process, without its children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,6 +1,6 @@
-"""What bad answers that come in sessions do to intervals and alerts: counted by session, as they are, and by answer.
+"""The effect of bad answers in sessions on intervals and alerts: counted by session, as in the product, and by answer.
 
-Products of sessions come from `SessionMemory`, in the order in which the answers come.
+Products of sessions come from `SessionMemory`, in the order of the answers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Traffic(NamedTuple):
     sampled: float
 
     def session(self, rate: float, rng: random.Random) -> list[bool]:
-        """The verdicts of a session, of which some may not be known."""
+        """Return the verdicts of a session, some of which may be unknown."""
         if self.agreeing >= 1:
             share = float(rng.random() < rate)
         elif self.agreeing <= 0:
@@ -46,7 +46,7 @@ class Traffic(NamedTuple):
 
 
 def coverage(traffic: Traffic, rate: float, sessions: int, samples: int) -> tuple[float, float]:
-    """How often the 95 % interval holds the rate: by answer, and by session."""
+    """Return how often the 95 % interval contains the rate: by answer, and by session."""
     rng = random.Random(f"sessions {traffic} {rate} {sessions}")
     held = [0, 0]
     for _ in range(samples):
@@ -64,7 +64,7 @@ def coverage(traffic: Traffic, rate: float, sessions: int, samples: int) -> tupl
 
 
 def alarms(traffic: Traffic, rate: float, threshold: float, per_hour: float, seed: str) -> tuple[int, int]:
-    """False alarms of `RagDefectRateHigh` in 30 days of a steady rate below the threshold: by answer, by session."""
+    """Return false alarms of `RagDefectRateHigh` in 30 days of a steady low rate: by answer, by session."""
     rng, clock = random.Random(seed), ManualClock(0.0)
     memory = SessionMemory(clock)
     warm = round(max(one.window for one in DEFAULT_WINDOWS) / LOOK)
@@ -85,7 +85,7 @@ def alarms(traffic: Traffic, rate: float, threshold: float, per_hour: float, see
 def _answers(
     traffic: Traffic, rate: float, per_hour: float, seconds: float, rng: random.Random
 ) -> Iterator[tuple[float, bytes, bool]]:
-    """The judged answers of sessions that begin at random times: when, of which session, and whether a defect."""
+    """Return the judged answers of sessions that begin at random times: time, session, and whether a defect."""
     found = []
     pace = per_hour / 3600 / traffic.size / traffic.sampled  # sessions a second
     at, number = 0.0, 0
@@ -100,7 +100,7 @@ def _answers(
 
 
 def _fires(totals: Sequence[Sums], look: int, threshold: float, usual: float, *, by_session: bool) -> bool:
-    """As `alerts/threshold.py` decides at the end of a look."""
+    """Decide like `alerts/threshold.py` at the end of a look."""
     for number, one in enumerate(sorted(DEFAULT_WINDOWS, key=lambda one: one.window)):
         sums = _between(totals[look - round(one.window / LOOK)], totals[look])
         sums = sums if by_session else _by_answer(sums)
@@ -115,7 +115,7 @@ def _fires(totals: Sequence[Sums], look: int, threshold: float, usual: float, *,
 
 
 def _between(before: Sums, after: Sums) -> Sums:
-    """What was counted in between; all answers have the same weight."""
+    """Return the sums counted in between; all answers have the same weight."""
     return Sums(
         after.judged - before.judged,
         after.defects - before.defects,

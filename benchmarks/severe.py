@@ -1,7 +1,7 @@
-"""Alerts on single severe cases: how many pages are false, by months simulated as the product decides.
+"""Alerts on single severe cases: how many pages are false, in simulated months with the product's own decisions.
 
-False confirmed sessions come at random times. Each look is the arrival of one: the rule knows those of the hour before
-it and those of the 30 days before that hour.
+False confirmed sessions arrive at random times. The rule is evaluated at each arrival: it knows the sessions of the
+hour before it and those of the 30 days before that hour.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from statistics import fmean
 from monitor.statistics.severe_cases import HOUR, MONTH, all_wrong, expected_false_pages, sessions_to_page
 
 VOLUMES = (0.3, 1.0, 3.0, 10.0, 30.0, 46.0, 60.0, 100.0, 150.0, 290.0, 400.0, 740.0)
-"""False confirmed sessions in 30 days, also those around the limits."""
+"""False confirmed sessions in 30 days, including values around the limits."""
 
 CALLS, CORRELATIONS = (1, 2, 3), (0.0, 0.2, 0.5, 0.8)
 HARMLESS = ((1_000, 0.99), (1_000, 0.999), (10_000, 0.999), (10_000, 0.9999))
-"""Harmless answers that are judged in a day, and the specificity of one judgement."""
+"""Harmless answers judged per day, and the specificity of one judgement."""
 
 SENSITIVITY, SEVERE_IN = 0.9, 10_000
-"""The share of severe answers that one judgement finds; one answer in so many is severe."""
+"""The share of severe answers that one judgement finds; the number of answers per severe one."""
 
 
 def simulated(volume: float, months: int, seed: str) -> tuple[float, float]:
-    """Pages in 30 days by false confirmed sessions alone, and the share of lone true cases that page at once."""
+    """Pages in 30 days by false confirmed sessions alone, and the share of single true cases that page at once."""
     rng = random.Random(seed)
     end = (months + 1) * MONTH
     times, at = [], 0.0
@@ -37,14 +37,14 @@ def simulated(volume: float, months: int, seed: str) -> tuple[float, float]:
 
 
 def _begins_page(times: list[float], index: int) -> bool:
-    """Whether this session is the one that makes the hour enough."""
+    """Return whether this session is the one with which the hour has enough."""
     first = bisect_left(times, times[index] - HOUR)
     needed = sessions_to_page(first - bisect_left(times, times[index] - HOUR - MONTH))
     return needed is not None and index - first + 1 == needed
 
 
 def _pages(times: list[float], at: float) -> bool:
-    """Whether one more session at this moment pages."""
+    """Return whether one more session at this moment would page."""
     first, last = bisect_left(times, at - HOUR), bisect_left(times, at)
     needed = sessions_to_page(first - bisect_left(times, at - HOUR - MONTH))
     return needed is not None and last - first + 1 >= needed
@@ -56,7 +56,7 @@ def expected(volume: float) -> float:
 
 
 def repeated() -> Iterator[list[str]]:
-    """False confirmed answers in 30 days, by how often the judge is asked and how far its errors repeat."""
+    """Return false confirmed answers in 30 days, by how often the judge is asked and how often its errors repeat."""
     for a_day, specificity in HARMLESS:
         error = 1 - specificity
         cells = [
@@ -66,7 +66,7 @@ def repeated() -> Iterator[list[str]]:
 
 
 def right() -> Iterator[list[str]]:
-    """How often a page for a single case is right, and how many severe cases are found, at correlation 0.5."""
+    """Return how often a page for a single case is right, and how many severe cases are found, at correlation 0.5."""
     for specificity in (0.999, 0.9999):
         cells = []
         for calls in CALLS:
@@ -77,5 +77,5 @@ def right() -> Iterator[list[str]]:
 
 
 def _any_missed(calls: int) -> float:
-    """The probability that one of so many judgements misses a severe answer; misses repeat as errors do."""
+    """Return the probability that one of this many judgements misses a severe answer; misses repeat as errors do."""
     return 1 - all_wrong(SENSITIVITY, calls, 0.5)

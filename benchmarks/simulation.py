@@ -1,4 +1,4 @@
-"""What boosted sampling gains, and what it keeps to, simulated with the product's own learner and pacer.
+"""The gain of boosted sampling, and how well it keeps its budget, simulated with the product's own learner and pacer.
 
     python -m benchmarks.simulation [--quick] [LABELLED.jsonl ...]
 
@@ -27,18 +27,18 @@ from monitor.statistics.rates import Sums
 
 CHECKPOINTS: Final = (200, 1000, 5000)
 SLOPE: Final = 1.2
-_DELAY = 50  # verdicts that are under way while the next cases are drawn
+_DELAY = 50  # verdicts still pending while the next cases are drawn
 _SHARE = 0.05
 _SMALL_DAY: Final = {"per_day": 1000, "per_minute": 2.8, "minutes": 1440}  # a quarter of its cases are judged
 DEFECTS: Final = 13_000
-"""To be judged for an error of the bias below a percent."""
+"""Answers to judge for a standard error of the bias below one percent."""
 
 
 # -- gain, exactly, at some numbers of verdicts
 
 
 def efficiency(mix: Mix, risks: Sequence[float]) -> float:
-    """Judgements that an even draw needs for the variance of the rate that these risks lead to, by judgements made."""
+    """Return the judgements that an even draw needs for the same variance of the rate, divided by those made."""
     chances = _chances(mix, risks)
     rate = math.fsum(often * row.defect for row, often in zip(*mix, strict=True))
     spent = math.fsum(often * chance for often, chance in zip(mix.often, chances, strict=True))
@@ -61,7 +61,7 @@ def _chances(mix: Mix, risks: Sequence[float]) -> list[float]:
 
 
 def oracle(auroc: float, rate: float, rng: random.Random, size: int = 20_000) -> float:
-    """The gain of who knows the true risk of each answer of `binormal`."""
+    """Return the gain with the true risk of each answer of `binormal` known."""
     shift = distance(auroc)
     mix = mixed(binormal(auroc, size, rng), rate)
     odds = rate / (1 - rate)
@@ -70,19 +70,19 @@ def oracle(auroc: float, rate: float, rng: random.Random, size: int = 20_000) ->
 
 
 class Stream(NamedTuple):
-    """Where verdicts come from, some cases at a time, and on what the gain is measured."""
+    """A source of verdicts, some cases at a time, and the cases on which the gain is measured."""
 
     seen: Callable[[], Mix]
     held: Mix
 
 
 def synthetic(auroc: float, rate: float, rng: random.Random) -> Stream:
-    """Answers of `binormal`, new ones each time."""
+    """Return new answers of `binormal` each time."""
     return Stream(lambda: mixed(binormal(auroc, 1000, rng), rate), mixed(binormal(auroc, 8000, rng), rate))
 
 
 def halved(rows: Sequence[Row], rate: float, rng: random.Random) -> Stream:
-    """Verdicts on one half of the groups, over and over; the gain on the other half."""
+    """Take verdicts repeatedly from one half of the groups, and measure the gain on the other half."""
     groups = sorted({row.group for row in rows})
     rng.shuffle(groups)
     first = set(groups[: len(groups) // 2])
@@ -91,7 +91,7 @@ def halved(rows: Sequence[Row], rate: float, rng: random.Random) -> Stream:
 
 
 def learned(stream: Stream, rng: random.Random, checkpoints: Sequence[int] = CHECKPOINTS) -> list[float]:
-    """The gain before any verdict, and after each of these numbers of them."""
+    """Return the gain before any verdict, and after each of these numbers of verdicts."""
     learner = DefectModel((SLOPE, *(0.0 for _ in INPUTS[1:])))
     found = [_gain_of(learner, stream.held)]
     for before, until in pairwise((0, *checkpoints)):
@@ -109,7 +109,7 @@ def learned(stream: Stream, rng: random.Random, checkpoints: Sequence[int] = CHE
 def learned_mean(
     make: Callable[[random.Random], Stream], *, streams: int, checkpoints: Sequence[int] = CHECKPOINTS
 ) -> list[float]:
-    """The geometric mean of `learned` over some streams: before any verdict, then at each checkpoint."""
+    """Return the geometric mean of `learned` over some streams: before any verdict, then at each checkpoint."""
     rngs = [random.Random(seed) for seed in range(streams)]
     runs = [learned(make(rng), rng, checkpoints) for rng in rngs]
     return [geometric_mean(column) for column in zip(*runs, strict=True)]
@@ -123,7 +123,7 @@ def _gain_of(learner: DefectModel, held: Mix) -> float:
 
 
 def steady(minute: int) -> float:  # noqa: ARG001 - a load like the others
-    """A load: always its mean."""
+    """A constant load: always its mean."""
     return 1.0
 
 
@@ -133,7 +133,7 @@ def cycle(minute: int) -> float:
 
 
 def bursts(minutes: int) -> Callable[[int], float]:
-    """As `cycle`, and three times a day ten times the load for some minutes."""
+    """Like `cycle`, but with ten times the load for some minutes, three times a day."""
 
     def load(minute: int) -> float:
         at = minute % 1440
@@ -144,7 +144,7 @@ def bursts(minutes: int) -> Callable[[int], float]:
 
 @dataclass(slots=True)
 class Looped:
-    """What came of a run: what the sample says of it, what is true of it, and what was spent."""
+    """The result of a run: the estimates from the sample, the true values, and the spending."""
 
     sums: Sums = field(default_factory=Sums)
     cases: int = 0
@@ -152,15 +152,15 @@ class Looped:
     expected: float = 0.0
     by_hour: list[float] = field(default_factory=list)
     residual: float = 0.0
-    """The estimating function: the sum of weight x (defect - true rate), 0 on average where nothing is biased."""
+    """The estimating function: the sum of weight x (defect - true rate), 0 on average without bias."""
 
     @property
     def rate(self) -> float:
-        """The rate that the sample gives."""
+        """The rate estimated from the sample."""
         return self.sums.defect_weight / self.sums.weight
 
     def busiest(self) -> float:
-        """The largest expectation of any sixty minutes."""
+        """The largest expected spending in any sixty minutes."""
         return max(math.fsum(self.by_hour[at : at + 60]) for at in range(max(1, len(self.by_hour) - 59)))
 
 
@@ -178,7 +178,7 @@ def closed_loop(
     delay: int = 5,
     cap: float = CAP,
 ) -> Looped:
-    """A stream of answers drawn from `rows`, judged `delay` minutes after they are drawn, from a cold start."""
+    """Run a stream of answers drawn from `rows` and judged `delay` minutes later, from a cold start."""
     good, bad = [row for row in rows if not row.defect], [row for row in rows if row.defect]
     learner = DefectModel((SLOPE, *(0.0 for _ in INPUTS[1:])))
     pacer = BudgetPacer(per_day, cap * per_day / 24, now=0.0)
@@ -221,7 +221,7 @@ def _poisson(mean: float, rng: random.Random) -> int:
 
 
 def gains(*, streams: int, checkpoints: Sequence[int] = CHECKPOINTS, rate: float = 0.02) -> Iterator[str]:
-    """By AUROC of the first input, the gain of who knows the truth, of the prior, and after some verdicts."""
+    """The gain with the truth known, with the prior, and after some verdicts, by AUROC of the first input."""
     yield f"gain over even sampling at a defect rate of {rate:.1%}, geometric mean of {streams} streams"
     yield _line("AUROC", "oracle", "prior", *(f"{number} results" for number in checkpoints))
     for auroc in (0.5, 0.8, 0.9, 0.95):
@@ -240,7 +240,7 @@ def gains_on(paths: Sequence[Path], *, streams: int, checkpoints: Sequence[int] 
 
 
 def budgets(*, days: int, per_day: float = 2400.0) -> Iterator[str]:
-    """By load, what of the budget is spent on the first and on the last day, and in the busiest hour."""
+    """The share of the budget spent on the first and on the last day, and in the busiest hour, by load."""
     yield f"budget of {per_day:g} a day, cap of four mean hours ({CAP * per_day / 24:g}), {days} days, AUROC .9"
     yield _line("load", "first day", "last day", "max hour", "of the cap")
     rows = binormal(0.9, 2000, random.Random(0))
@@ -265,15 +265,15 @@ def budgets(*, days: int, per_day: float = 2400.0) -> Iterator[str]:
 
 
 def _from(hour: int) -> Callable[[int], float]:
-    """`cycle`, begun at an hour of the day."""
+    """Return `cycle`, starting at an hour of the day."""
     return lambda minute: cycle(minute + 60 * hour)
 
 
 def biases(rows: Sequence[Row], name: str, *, defects: int, rates: Sequence[float] = (0.02, 0.1)) -> Iterator[str]:
-    """Whether rates stay true while the model learns: mean and error, as shares of the true rate, of both designs.
+    """Whether rates stay unbiased while the model learns: mean and error of both designs, as shares of the true rate.
 
-    A day from a cold start with 1,000 judged, as often as it takes to judge so many `defects` by an even draw: the
-    error is 1 / sqrt(defects) or so.
+    Simulates a day from a cold start with 1,000 judged, repeated until an even draw has judged this many `defects`: the
+    error is about 1 / sqrt(defects).
     """
     yield f"{name}: days of 1,000 scored, cold start; bias of the sum of w(y-t) and of the rate, as a share of the rate"
     yield _line("rate", "sampling", "days", "sum", "+-", "of the rate", "+-", "variance")

@@ -1,9 +1,9 @@
-"""How soon the monitor listens: seconds from starting the process until each port takes a connection.
+"""How soon the monitor listens: seconds from the start of the process until each port accepts a connection.
 
     python -m benchmarks.startup [--starts 5]
 
-Each row is a start of its own; "CPU" is the processor time until all ports listened (only Linux). The first may still
-have to compile; where no bytecode may be written, every one does.
+Each row is a separate start; "CPU" is the processor time until all ports listen (only Linux). The first start may have
+to compile; if no bytecode may be written, every start does.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _LONGEST = 20.0
 
 
 def measure(folder: Path) -> list[float]:
-    """Seconds until gRPC, HTTP and metrics listen, of one start, and the processor time until all do.
+    """Return the seconds of one start until gRPC, HTTP and metrics listen, and the processor time until all do.
 
-    Raises `SystemExit` when one does not.
+    Raises `SystemExit` if one of them does not.
     """
     ports = [free_port() for _ in range(3)]
     config = folder / "startup.yaml"

@@ -31,23 +31,23 @@ _STEPS: Final = (
     ("take in", ("(monitor/pipeline/ingest", "(monitor/sources")),
     ("rest of the pipeline", ("(monitor/pipeline", "(monitor/stages", "(monitor/samplers", "(monitor/alerts")),
 )
-"""Each step with the marks of its functions. The innermost function with a mark decides, the first step that has it."""
+"""Each step with the marks of its functions. The innermost marked function decides; the first step with it counts."""
 
 _OTHER: Final = "the rest"
 _WAITS: Final = ("(asyncio/runners", "_worker (concurrent/futures", "_next (monitor/pipeline/workers", "(threading")
-"""The innermost functions of threads that wait, and of the event loop while it waits or works for no task."""
+"""The innermost functions of waiting threads, and of the event loop while it waits or works for no task."""
 
 
 def shares(stacks: Stacks) -> list[tuple[str, tuple[float, float]]]:
     """Return each step's share of all samples, in the monitor's process and in its workers; the largest first.
 
-    What the event loop does by itself (it reads and writes sockets) cannot be told from its waiting, and is left out.
+    The event loop's own work (reading and writing sockets) cannot be distinguished from its waiting, and is left out.
     """
     found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for stack, count in stacks.items():
         if any(mark in stack[-1] for mark in _WAITS):
             continue
-        in_worker = any(_WORKER in frame for frame in stack)  # in its command, which py-spy cuts at each semicolon
+        in_worker = any(_WORKER in frame for frame in stack)  # in its command, which py-spy splits at semicolons
         found[_step(stack)][in_worker] += count
     total = max(1, sum(monitor + worker for monitor, worker in found.values()))
     ordered = sorted(found.items(), key=lambda pair: -sum(pair[1]))

@@ -1,9 +1,9 @@
-"""Make RAG traces of real length out of recorded texts, encoded as senders encode them.
+"""Makes RAG traces of realistic length from recorded texts, encoded as senders encode them.
 
-A trace has six spans in the words of OpenInference, about 14.7 kB: five documents of 800 characters, a prompt with all
+A trace has six spans with OpenInference attributes, about 14.7 kB: five documents of 800 characters, a prompt with all
 of them, an answer of 600 that repeats pieces of the documents. The words, and mostly which word follows which, are
-those of the texts that `tests/data` holds; the order is drawn. No two answers are the same while documents come again,
-as those of a service do.
+those of the texts in `tests/data`; the order is drawn. No two answers are the same, while documents recur, as in a real
+service.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SPANS_IN_TRACE: Final = 6
 _DATA: Final = Path(__file__).parents[1] / "tests" / "data"
 _DOCUMENTS, _DOCUMENT, _ANSWER, _QUESTION = 400, 800, 600, 70
 _STRAY: Final = 0.45
-"""How often a word follows that never followed there: texts of many subjects then compress as real ones do, to 2/5."""
+"""How often a word is followed by one that never followed it there: texts then compress like real ones, to 2/5."""
 
 _NOW: Final = 1_790_000_000_000_000_000
 _IDS: Final = {"traceId", "spanId", "parentSpanId"}
@@ -58,7 +58,7 @@ def _recorded() -> list[str]:
 
 
 class Service:
-    """A RAG service with documents of its own, which answers `trace` after `trace`. The same seed makes the same."""
+    """A RAG service with its own documents; `trace` returns its next trace. The same seed gives the same traces."""
 
     def __init__(self, seed: int = 7) -> None:
         self._draw = random.Random(seed)
@@ -91,7 +91,7 @@ class Service:
         )
 
     def requests(self, traces: int, batch: int, app: str = "bench") -> Iterator[ExportTraceServiceRequest]:
-        """Yield export requests of `batch` spans each, which together hold `traces` whole traces, in order."""
+        """Yield export requests of `batch` spans each, which together contain `traces` whole traces, in order."""
         spans: list[tuple[RagTrace, int]] = []
         for number in range(traces):
             made = self.trace()

@@ -1,1 +1,1 @@
-"""This product beside others: what the same traces, and the same judgement, cost each of them."""
+"""This product and others: the cost of the same traces, and of the same judgement, for each of them."""

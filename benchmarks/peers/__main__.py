@@ -6,7 +6,8 @@
 scores every trace locally, to Arize Phoenix and MLflow, which store them, and to an OpenTelemetry Collector, which
 writes them to a file. *Judging*: one judgement of faithfulness by this product, Ragas and DeepEval, with the same
 scripted judge on loopback, and the same call with a bare litellm. The others are installed from PyPI, and the Collector
-is built with Go, in `--folder` (by default one that is removed afterwards). None of them reports its use. Only Linux.
+is built with Go, in `--folder` (by default one that is removed afterwards). Usage reporting is off in all of them. Only
+Linux.
 """
 
 from __future__ import annotations

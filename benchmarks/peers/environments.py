@@ -1,4 +1,4 @@
-"""Environments with the other products, made for one run: versions are pinned here, what they need is the newest."""
+"""Environments with the other products, made for one run: their versions are pinned here, dependencies are not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 PINNED: Final = {
     "phoenix": ("arize-phoenix==20.26.1",),
     "mlflow": ("mlflow==3.17.2",),
-    # Its 0.4.3 imports a module that langchain-community no longer has.
+    # Version 0.4.3 imports a module that newer versions of langchain-community do not have.
     "ragas": ("ragas==0.4.3", "langchain-community<0.4"),
     "deepeval": ("deepeval==4.3.1",),
 }
@@ -34,17 +34,17 @@ SILENT: Final = {
     "RAGAS_DO_NOT_TRACK": "true",
     "DO_NOT_TRACK": "true",
 }
-"""What keeps these products from reporting that they are used."""
+"""The variables that turn off usage reporting in these products."""
 
 
 def environment() -> dict[str, str]:
-    """Return the variables of a process of theirs: nothing of this checkout, and no reports."""
+    """Return the environment for a process of such a product: nothing of this checkout, and no usage reports."""
     left_out = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
     return {name: value for name, value in os.environ.items() if name not in left_out} | SILENT
 
 
 def python(name: str, folder: Path) -> Path:
-    """Return the interpreter of an environment with a product from PyPI; makes it where `folder` has none."""
+    """Return the interpreter of an environment with a product from PyPI; create it if `folder` has none."""
     made = folder / name
     interpreter = made / "bin" / "python"
     if not (made / "complete").exists():
@@ -56,7 +56,7 @@ def python(name: str, folder: Path) -> Path:
 
 
 def collector(folder: Path) -> Path:
-    """Return a Collector with OTLP receivers and the file exporter, built by its builder where `folder` has none."""
+    """Return a Collector with OTLP receivers and the file exporter, built by its builder if `folder` has none."""
     made = folder / "collector"
     program = made / "build" / "collector"
     if not program.exists():
@@ -67,7 +67,7 @@ def collector(folder: Path) -> Path:
         (made / "builder.yaml").write_text(_MANIFEST)
         builder = [go, "run", f"go.opentelemetry.io/collector/cmd/builder@{COLLECTOR}", "--config", "builder.yaml"]
         if subprocess.run(builder, cwd=made, capture_output=True, check=False).returncode:
-            # A proxy may lack modules that only the tests of a module need: go without these.
+            # A proxy may not have modules that only a module's tests need: skip these.
             subprocess.run([go, "mod", "tidy", "-e"], cwd=made / "build", capture_output=True, check=False)
             _run([go, "build", "-o", "collector", "."], made / "build")
     return program

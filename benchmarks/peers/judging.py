@@ -1,4 +1,4 @@
-"""What one judgement of faithfulness costs: the same cases, the same scripted judge, a process for each product."""
+"""The cost of one judgement of faithfulness: the same cases, the same scripted judge, a process for each product."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DOES: Final = {
 
 
 class Judgement(NamedTuple):
-    """What one judgement took. Tokens are estimated from characters, alike for all."""
+    """The cost of one judgement. Tokens are estimated from characters, in the same way for all."""
 
     product: str
     version: str
@@ -38,7 +38,7 @@ class Judgement(NamedTuple):
 
 
 def measure(products: list[str], folder: Path, *, cases: int, runs: int) -> Iterator[Judgement]:
-    """Judge `cases` with each product, `runs` times in turns."""
+    """Judge `cases` with each product in turn, `runs` times."""
     made = Service()
     rows = [
         {"question": one.question, "documents": one.documents, "answer": one.answer}

@@ -1,4 +1,4 @@
-"""A judge that answers in any structure that a tool asks for, with six claims that are all supported."""
+"""A judge that answers in any structure that a tool requests, with six claims that are all supported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHARACTERS_A_TOKEN: Final = 4
 
 
 def reply(asked: Asked) -> Reply:
-    """Return an answer that satisfies the schema of a request, as content or as a call of its tool."""
+    """Return an answer that satisfies the schema of a request, as content or as a tool call."""
     tools = asked.body.get("tools")
     answer = json.dumps(_filled(_schema(asked), {}, asked, ""))
     made = says(answer)
@@ -30,7 +30,7 @@ def reply(asked: Asked) -> Reply:
 
 
 def tokens(asked: Asked) -> int:
-    """Estimate the tokens of a request: a token for four characters of its messages and of the structure asked for."""
+    """Estimate the tokens of a request: one for four characters of its messages and of the requested structure."""
     structure = {name: asked.body[name] for name in ("response_format", "tools") if name in asked.body}
     return (len(asked.prompt) + len(json.dumps(structure))) // CHARACTERS_A_TOKEN
 

@@ -1,4 +1,4 @@
-"""What the same OTLP bytes cost this product, Phoenix, MLflow and a Collector: processor time, memory and disk."""
+"""The cost of the same OTLP bytes for this product, Phoenix, MLflow and a Collector: processor, memory and disk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from benchmarks.traffic import Service, compress
 
 _BATCH: Final = 64
 _CONNECTIONS: Final = 4
-_QUIET: Final = 0.1  # seconds of processor time in `_LOOK` seconds: then all is done
+_QUIET: Final = 0.1  # seconds of processor time in `_LOOK` seconds: below that, all work is done
 _LOOK: Final = 3.0
 _CLOCK: Final = 2
 
@@ -39,7 +39,7 @@ DOES: Final = {
 
 
 class Ingestion(NamedTuple):
-    """What a product used. Memory in MB with all of its processes; `disk_kb` of a trace."""
+    """Resources that a product used. Memory in MB over all of its processes; `disk_kb` per trace."""
 
     product: str
     version: str
@@ -59,7 +59,7 @@ class _Server(NamedTuple):
 
 
 def measure(products: Sequence[str], folder: Path, *, traces: int, runs: int) -> Iterator[Ingestion]:
-    """Send the same traces to each product, `runs` times in turns, each time to a new server."""
+    """Send the same traces to each product in turn, `runs` times, each time to a new server."""
     found: dict[str, list[Ingestion]] = {name: [] for name in products}
     for _ in range(runs):
         for name in products:
@@ -83,7 +83,7 @@ def _one(name: str, folder: Path, traces: int) -> Ingestion:
             _settle(server, warm + traces)
             used = _cpu(server.pid) - before
             peak = _memory(server.pid, "VmHWM")
-        grown = _size(server.data) - empty  # after an orderly end, when databases have put away their logs
+        grown = _size(server.data) - empty  # after an orderly end, when databases have merged their logs
     return Ingestion(name, server.version, [used / traces * 1e3], idle, peak, grown / (traces + warm) / 1e3)
 
 
@@ -123,7 +123,7 @@ async def _post(port: int, bodies: Sequence[bytes], headers: Mapping[str, str]) 
 
 
 def _settle(server: _Server, received: int) -> None:
-    """Wait until all is done: by what the monitor says, and of others until they rest."""
+    """Wait until all work is done: according to the monitor itself, or until another product is idle."""
     if server.metrics:
         wait_for(lambda: all_ended(server.metrics, received), 600, "the end of all traces", every=0.5)
         time.sleep(2)  # the history is written a moment later
@@ -169,7 +169,7 @@ def _size(folder: Path) -> int:
 def _process(
     command: Sequence[str], data: Path, port: int, variables: Mapping[str, str], *, cwd: Path
 ) -> Iterator[int]:
-    """Run a server until the context ends; its process id, when it takes connections."""
+    """Run a server until the context ends; yield its process id once it accepts connections."""
     with (data / "server.log").open("wb") as log:
         process = subprocess.Popen(
             command, stdout=log, stderr=log, cwd=cwd, env=dict(variables), start_new_session=True

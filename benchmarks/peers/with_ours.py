@@ -43,7 +43,7 @@ class _Asked(Exception):  # noqa: N818 - it carries a question, it is no error
 
 
 class _Recorder:
-    """A judge that answers nothing and keeps what it is asked."""
+    """A judge that answers nothing and records its questions."""
 
     model = MODEL
     max_characters = 10**9
@@ -57,7 +57,7 @@ class _Recorder:
 
 
 async def timed(count: int, warm: int, one: Callable[[int], Awaitable[float]], version: str) -> None:
-    """Print version, seconds of processor time for what follows the first `warm`, and the scores."""
+    """Print version, seconds of processor time for the cases after the first `warm`, and the scores."""
     scores, began = [], 0.0
     for number in range(count):
         if number == warm:
@@ -70,7 +70,7 @@ async def timed(count: int, warm: int, one: Callable[[int], Awaitable[float]], v
 
 
 async def ours(url: str, warm: int) -> None:
-    """Evaluate the cases: the question, the call, the reading of the answer, and the score."""
+    """Evaluate the cases: the question, the call, parsing the answer, and the score."""
     cases = read_cases()
     settings = JudgeSettings.model_validate({"model": MODEL, "api_key": "none", "api_base": url})
     async with open_judge(settings, Runtime.standalone(SystemClock()), rng=random.Random(1)) as judge:
