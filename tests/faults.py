@@ -248,7 +248,7 @@ ROWS: Final[dict[str, Row]] = {
         ),
     ),
     "F4": Row(
-        "A disk that is full, fails or is read-only: refused, never lost, taken up again",
+        "A disk that is full, fails or is read-only: data is refused, never lost, and accepted again later",
         (
             _SPOOL + "test_a_full_disk_refuses_loses_nothing_and_recovers",
             _SPOOL + "test_a_write_that_fails_is_overloaded_and_the_next_good_one_works",
@@ -272,7 +272,7 @@ ROWS: Final[dict[str, Row]] = {
         pressed,
     ),
     "F7": Row(
-        "A huge trace among small ones: they are unaffected, it is marked",
+        "A huge trace among small ones: the small ones are unaffected, the huge one is marked",
         (
             "unit/pipeline/assembly/test_assembly.py::test_a_huge_trace_does_not_touch_the_small_ones",
             "e2e/test_requests.py::test_a_trace_of_thousands_of_requests_is_bounded_and_none_is_lost",
@@ -298,7 +298,7 @@ ROWS: Final[dict[str, Row]] = {
         (_JUDGE + "test_every_fault_of_a_provider", _JUDGE + "test_a_mix_of_faults"),
     ),
     "F11": Row(
-        "A judge that is away: what it misses is counted, it is probed at long intervals",
+        "A judge that is down: missed evaluations are counted, and it is probed at long intervals",
         ("unit/judge/test_client.py::test_while_the_model_is_down", "unit/judge/test_pause.py::"),
     ),
     "F12": Row(
@@ -306,7 +306,7 @@ ROWS: Final[dict[str, Row]] = {
         (_JUDGE + "test_with_thirty_two_callers", "unit/judge/test_budget.py::"),
     ),
     "F13": Row(
-        "Receivers of alerts and results that are away or slow, or were told something when the monitor ended",
+        "Receivers of alerts and results that are down or slow, or were being notified when the monitor ended",
         (
             "unit/alerts/test_notify.py::",
             "unit/alerts/notify/test_delivery_state.py::",
@@ -317,15 +317,15 @@ ROWS: Final[dict[str, Row]] = {
         ),
     ),
     "F14": Row(
-        "Kafka: killed members, rebalances, a broker that is away: nothing is lost",
+        "Kafka: killed members, rebalances, a broker that is down: nothing is lost",
         ("e2e/test_kafka_fleet.py::", _KAFKA + "test_a_killed_monitor_whose_disk_is_gone"),
     ),
     "F15": Row(
-        "Kafka: messages that cannot be read go to the dead letters, the others on",
+        "Kafka: unreadable messages go to the dead letters, the others are processed",
         (_KAFKA + "test_what_cannot_be_read_is_kept", _KAFKA + "test_a_batch_whose_checksum_fails"),
     ),
     "F16": Row(
-        "Slow and broken connections are cut, and cost no other sender anything",
+        "Slow and broken connections are closed, and do not affect other senders",
         (
             "integration/test_bad_network.py::",
             "integration/test_otlp_http.py::test_30_",
@@ -333,10 +333,10 @@ ROWS: Final[dict[str, Row]] = {
         ),
     ),
     "F17": Row(
-        "Overload is answered so that an SDK sends again, and loses nothing",
+        "Overload: the answer makes an SDK retry, and nothing is lost",
         ("integration/test_sdk_python.py::test_11_26_", "unit/transport/otlp/test_receiver.py::test_11_26_"),
     ),
-    "F18": Row("Hours under load: memory, files and threads stay (`python -m tests.soak`, not in CI)", ()),
+    "F18": Row("Hours under load: memory, files and threads do not grow (`python -m tests.soak`, not in CI)", ()),
     "F19": Row(
         "The pipeline in virtual time with drawn faults: nothing lost, nothing twice; a seed repeats its history",
         ("property/test_simulation.py::",),
@@ -373,9 +373,9 @@ ROWS: Final[dict[str, Row]] = {
         "Absurd content: refused or read in linear time",
         (_OTLP + "test_s7_", "unit/transport/otlp/test_limits.py::", "e2e/test_hostile_texts.py::"),
     ),
-    "S8": Row("A thousand half-open connections keep no one out", (_OTLP + "test_s8_",)),
+    "S8": Row("A thousand half-open connections do not keep other senders out", (_OTLP + "test_s8_",)),
     "S9": Row(
-        "No label from outside adds series without a bound or breaks a scrape",
+        "No label from outside adds an unbounded number of series or breaks a scrape",
         (
             "integration/test_strangers.py::test_d6_hostile_names_of_services",
             "unit/telemetry/test_telemetry.py::test_a_label_from_outside",
@@ -434,7 +434,7 @@ ROWS: Final[dict[str, Row]] = {
     "S18": Row("No network is needed to start", (_JUDGE + "test_litellm_is_imported_late",)),
     "S19": Row("The container: no root, no shell, read-only", ("integration/test_deploy_image.py::",)),
     "S20": Row(
-        "Bytes and characters changed at random: refused or read, never an error of ours",
+        "Bytes and characters changed at random: refused or read, never an internal error",
         ("property/test_bytes.py::", "property/test_dialects.py::", "property/test_corpus.py::"),
     ),
     "S21": Row(
