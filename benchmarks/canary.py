@@ -61,7 +61,7 @@ def learned(verdicts: Iterator[list[bool]]) -> Reference:
 
 
 def looks(reference: Reference, verdicts: Iterator[list[bool]], number: int) -> Iterator[bool]:
-    """Return for each of `number` runs whether, after it, the last day shows that the judge has moved."""
+    """Yield for each of `number` runs whether, after it, the last day shows that the judge has moved."""
     usual = [reference.verdict(str(case)) for case in range(CASES)]
     tolerance = reference.noise + FLOOR
     seen: list[tuple[int, int]] = []
@@ -95,7 +95,7 @@ def noticed(kind: str, noise: float, moving: int, rng: random.Random) -> bool:
 
 
 def rows(months: int, moves: int) -> Iterator[tuple[str, ...]]:
-    """Return a row for each kind of noise."""
+    """Yield a row for each kind of noise."""
     for kind, noise in NOISE:
         rng = random.Random(f"{kind} {noise}")
         false = sum(alarms(kind, noise, rng) for _ in range(months)) / months

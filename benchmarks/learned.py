@@ -84,7 +84,7 @@ class Run(NamedTuple):
 
 
 def folds(rows: Sequence[Row], splits: int) -> Iterator[set[str]]:
-    """Return the groups held out in each split: four folds of all groups, then four others, so all count equally."""
+    """Yield the groups held out in each split: four folds of all groups, then four others, so all count equally."""
     groups = sorted({row.group for row in rows})
     for split in range(splits):
         if split % _FOLDS == 0:

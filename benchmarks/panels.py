@@ -34,7 +34,7 @@ _GROUPS = (
 
 
 def cases(path: Path, limit: int) -> Iterator[Case]:
-    """Return the first rows of a file."""
+    """Yield the first rows of a file."""
     with path.open(encoding="utf-8") as lines:
         for number, line in zip(range(limit), lines, strict=False):
             row = json.loads(line)

@@ -183,7 +183,7 @@ MADE: Mapping[DataType, Callable[[Draw], str]] = {
     DataType.WALLET: _wallet,
     DataType.SECRET: _secret,
 }
-"""Return an invented value of each type, with the preceding word if its type is recognised by one."""
+"""An invented value of each type, with the preceding word if its type is recognised by one."""
 
 _HARMLESS: tuple[Callable[[Draw], str], ...] = (
     lambda draw: f"order {draw.randint(100, 999)}-{draw.randint(100, 999)}-{draw.randint(1000, 9999)}",

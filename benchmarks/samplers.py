@@ -202,7 +202,7 @@ def exact_coverage(judged: int, method: str) -> tuple[float, float]:
 
 
 def shown() -> Iterator[tuple[str, str]]:
-    """Return the intervals that people see for few answers."""
+    """Yield the intervals that people see for few answers."""
     for defects, judged in ((1, 1), (3, 3), (3, 4), (4, 5), (5, 6), (9, 10), (18, 20), (28, 30), (0, 10), (0, 100)):
         low, high = _shown(judged, defects)
         yield f"{defects} of {judged}", f"{100 * low:.3g} % to {100 * high:.3g} %"

@@ -59,7 +59,7 @@ class Month:
 def looks(
     scenario: str, rate: float, per_hour: float, *, days: int, start: int, rng: random.Random
 ) -> Iterator[tuple[int, int]]:
-    """Return the good and defective answers judged between successive looks, for `WARM_DAYS` + `days`."""
+    """Yield the good and defective answers judged between successive looks, for `WARM_DAYS` + `days`."""
     per_look = per_hour * LOOK / HOUR
     for day in range(WARM_DAYS + days):
         noise = max(rng.gauss(1, 0.15), 0.3) if scenario != "none" else 1.0

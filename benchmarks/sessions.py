@@ -85,7 +85,7 @@ def alarms(traffic: Traffic, rate: float, threshold: float, per_hour: float, see
 def _answers(
     traffic: Traffic, rate: float, per_hour: float, seconds: float, rng: random.Random
 ) -> Iterator[tuple[float, bytes, bool]]:
-    """Return the judged answers of sessions that begin at random times: time, session, and whether a defect."""
+    """Yield the judged answers of sessions that begin at random times: time, session, and whether a defect."""
     found = []
     pace = per_hour / 3600 / traffic.size / traffic.sampled  # sessions a second
     at, number = 0.0, 0

@@ -56,7 +56,7 @@ def expected(volume: float) -> float:
 
 
 def repeated() -> Iterator[list[str]]:
-    """Return false confirmed answers in 30 days, by how often the judge is asked and how often its errors repeat."""
+    """Yield false confirmed answers in 30 days, by how often the judge is asked and how often its errors repeat."""
     for a_day, specificity in HARMLESS:
         error = 1 - specificity
         cells = [
@@ -66,7 +66,7 @@ def repeated() -> Iterator[list[str]]:
 
 
 def right() -> Iterator[list[str]]:
-    """Return how often a page for a single case is right, and how many severe cases are found, at correlation 0.5."""
+    """Yield how often a page for a single case is right, and how many severe cases are found, at correlation 0.5."""
     for specificity in (0.999, 0.9999):
         cells = []
         for calls in CALLS:

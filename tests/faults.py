@@ -1,9 +1,9 @@
-"""Every fault and attack that is tested, by number, and what the tests reach: `python -m tests.faults`.
+"""Every tested fault and attack, by number, and the figures that the tests reach: `python -m tests.faults`.
 
 python -m tests.faults                          # run the tests of each row, measure a little, print the table
 python -m tests.faults --only F1 F19 --kills 100 --seeds 10000
-python -m tests.faults --only F2 --no-tests --busy 60       # SIGTERM beside so many processes that compute
-python -m tests.faults --long                   # an hour and more: what a release is measured with
+python -m tests.faults --only F2 --no-tests --busy 60       # SIGTERM while this many other processes compute
+python -m tests.faults --long                   # an hour or more: the measurement for a release
 python -m tests.faults --list                   # the table without running anything, as in docs/reliability.md
 """
 
@@ -39,7 +39,7 @@ _MEMORY: Final = 384 * _MIB
 
 
 class Asked(NamedTuple):
-    """How much is measured."""
+    """How much to measure."""
 
     kills: int
     stops: int
@@ -49,7 +49,7 @@ class Asked(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A rule, the tests that show it (`file::function`, below `tests`) and what is measured beside them."""
+    """A rule, the tests that show it (`file::function`, below `tests`) and an additional measurement."""
 
     rule: str
     tests: tuple[str, ...]
@@ -60,17 +60,17 @@ class Row(NamedTuple):
 
 
 def kills(asked: Asked) -> str:
-    """End a monitor under load without a warning, so many times."""
+    """Kill a monitor under load without warning, this many times."""
     return _lives(asked.kills, signal.SIGKILL, asked.busy)
 
 
 def stops(asked: Asked) -> str:
-    """End it in order, so many times."""
+    """Stop it in order, this many times."""
     return _lives(asked.stops, signal.SIGTERM, asked.busy)
 
 
 def histories(asked: Asked) -> str:
-    """Simulate so many histories."""
+    """Simulate this many histories."""
     steps = Counter[str]()
     for seed in range(asked.seeds):
         steps += simulation.simulate(seed).steps
@@ -78,18 +78,18 @@ def histories(asked: Asked) -> str:
 
 
 def injections(asked: Asked) -> str:
-    """Count what the detector finds, and which attack changes what the judge is asked."""
+    """Count the attacks that the detector finds, and those that change what the judge is asked."""
     del asked
     return str(Suite().run())
 
 
 @contextmanager
 def _beside(number: int) -> Iterator[None]:
-    """Have so many other processes compute. Each in a session of its own: Linux divides processors among sessions."""
+    """Have this many other processes compute, each in its own session: Linux divides processors among sessions."""
     command = [sys.executable, "-c", "while True: pass"]
     others = [subprocess.Popen(command, start_new_session=True) for _ in range(number)]
     try:
-        time.sleep(2 if others else 0)  # until all have begun
+        time.sleep(2 if others else 0)  # until all have started
         yield
     finally:
         for other in others:
@@ -99,7 +99,7 @@ def _beside(number: int) -> Iterator[None]:
 
 
 def pressed(asked: Asked) -> str:
-    """Offer more than a monitor can take for some seconds, under a memory limit of the system and of its own."""
+    """Offer more than a monitor can take for some seconds, under the system's memory limit and its own."""
     answers = Counter[int]()
     config = {
         "limits": {"memory": f"{_MEMORY}B"},
@@ -135,7 +135,7 @@ def pressed(asked: Asked) -> str:
 
 
 def _press(monitor: MonitorProcess, who: int, over: threading.Event, answers: Counter[int]) -> None:
-    """Send rows of 20 kB, fifty at a time, without a pause and without a second attempt."""
+    """Send rows of 20 kB, fifty at a time, without pauses or retries."""
     text = "This sentence stands in the document that was found. " * 380
     for number in itertools.count():
         if over.is_set():
@@ -161,7 +161,7 @@ def _lives(number: int, how: signal.Signals, busy: int) -> str:
     began, ending, listening = time.monotonic(), [], []
     with tempfile.TemporaryDirectory() as folder:
         monitor = MonitorProcess(Path(folder), {"evaluators": [{"type": "response_length"}], "alerts": []})
-        monitor.around = lambda command: ["setsid", *command]  # as a service or a container has a session of its own
+        monitor.around = lambda command: ["setsid", *command]  # like a service or a container: in its own session
         over = threading.Event()
         senders = [threading.Thread(target=_send, args=(monitor, who, over, acknowledged)) for who in range(4)]
         draw = random.Random(number)
@@ -449,14 +449,14 @@ ROWS: Final[dict[str, Row]] = {
 
 
 def exists(test: str) -> bool:
-    """Whether there is such a test: a file, or in it a function whose name begins so."""
+    """Return whether the test exists: a file, or a function in it whose name begins like this."""
     file, _, name = test.partition("::")
     path = ROOT / "tests" / file
     return path.is_file() and f"def {name or 'test_'}" in path.read_text()
 
 
 def table(reached: dict[str, str] | None = None, only: Collection[str] = tuple(ROWS)) -> str:
-    """The table as Markdown, of the rows `only`; `reached` by row."""
+    """Return the table of the rows `only` as Markdown; `reached` by row."""
     heads = ["row", "rule", *(["reached"] if reached is not None else []), "tests"]
     lines = [f"| {' | '.join(heads)} |", f"| {' | '.join('---' for _ in heads)} |"]
     for number in only:
@@ -468,7 +468,7 @@ def table(reached: dict[str, str] | None = None, only: Collection[str] = tuple(R
 
 
 def run(numbers: Iterable[str]) -> dict[str, str]:
-    """Run the tests of these rows, each file once; how many of each row have passed."""
+    """Run the tests of these rows, each file once, and return how many of each row have passed."""
     wanted = {number: [one for one in ROWS[number].tests if exists(one)] for number in numbers}
     files = sorted({one.partition("::")[0] for several in wanted.values() for one in several})
     if not files:  # without a file, all tests would run

@@ -1,4 +1,4 @@
-"""Alert states made by hand, and a receiver over real HTTP whose answers the test chooses."""
+"""Handmade alert states, and a receiver over real HTTP whose answers the test chooses."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def state(
 
 
 async def looked_at(running: Running, times: int = 2) -> None:
-    """Wait until so many looks at the alerts have ended; of two, the second began after what came before."""
+    """Wait for this many evaluations of the alerts to end; with two, the second began after this call."""
     for _ in range(times):
-        before = running.alerts  # each look makes a new list
+        before = running.alerts  # each evaluation makes a new list
         await until(lambda before=before: running.alerts is not before, "a look at the alerts")
 
 
@@ -49,7 +49,7 @@ def counted(lent: Runtime, receiver: str, outcome: str) -> float:
 
 @dataclass
 class Receiver:
-    """An HTTP server for one purpose: it keeps what was posted and answers what the test says."""
+    """An HTTP server that keeps posted bodies and gives the answers that the test sets."""
 
     address: str = ""
     answers: list[bytes] = field(default_factory=list)  # used up first, then 200

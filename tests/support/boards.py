@@ -1,4 +1,4 @@
-"""The boards as they lie in the repository: their panels, their queries, and these with variables filled in."""
+"""The boards in the repository: their panels, their queries, and the queries with variables filled in."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def panels(board: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """All that show something, those of folded rows included."""
+    """Return all panels that show something, including those in collapsed rows."""
     found = [inner for one in board["panels"] for inner in (one, *one.get("panels", ()))]
     return [one for one in found if one["type"] != "row"]
 
 
 def queries(path: Path) -> Iterator[Asked]:
-    """Every query of a board: of its panels and of its annotations."""
+    """Yield every query of a board: those of its panels and of its annotations."""
     board = load(path)
     for panel in panels(board):
         for target in panel["targets"]:
@@ -49,7 +49,7 @@ def queries(path: Path) -> Iterator[Asked]:
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
-    """A query as Grafana sends it. Raises `KeyError` for a variable that has no value."""
+    """Return a query as Grafana sends it. Raises `KeyError` for a variable without a value."""
     return _VARIABLE.sub(lambda found: values[found[1] or found[2]], text)
 
 

@@ -1,4 +1,4 @@
-"""Chromium without a window, driven over its debugging pipe: no port, no package, nothing but what Debian brings."""
+"""Headless Chromium, driven over its debugging pipe: needs no port and no package except Debian's own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PHONE, DESKTOP = (390, 844), (1200, 900)
 
 
 class Browser:
-    """One browser with one tab. What it loads, logs and does is kept for the test to look at."""
+    """One browser with one tab. It records what it loads and logs, for the test to check."""
 
     def __init__(self) -> None:
         self.requested: list[str] = []
@@ -64,7 +64,7 @@ class Browser:
         return self
 
     def _page(self) -> str:
-        """Return the id of the page, which is there a moment after the browser."""
+        """Return the id of the page, which exists a moment after the browser."""
         pages = [one for one in self._call("Target.getTargets")["targetInfos"] if one["type"] == "page"]
         return str(pages[0]["targetId"])
 
@@ -81,7 +81,7 @@ class Browser:
                 time.sleep(0.1)
 
     def look(self, size: tuple[int, int] = DESKTOP, *, dark: bool = False, scripts: bool = True) -> None:
-        """How big the window is, which colours are liked, and whether scripts may run."""
+        """Set the size of the window, the preferred colours, and whether scripts may run."""
         width, height = size
         mobile = width < 600
         self.do("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
@@ -90,7 +90,7 @@ class Browser:
         self.do("Emulation.setScriptExecutionDisabled", value=not scripts)
 
     def open(self, url: str) -> None:
-        """Load a page, all of it."""
+        """Load a page completely."""
         self.requested.clear()
         self.complaints.clear()
         self._happened.clear()
@@ -98,7 +98,7 @@ class Browser:
         self._wait_for("Page.loadEventFired")
 
     def value(self, expression: str) -> Any:
-        """What an expression is in the page."""
+        """Return the value of an expression in the page."""
         answer = self.do("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
@@ -112,16 +112,16 @@ class Browser:
         self.do("Input.dispatchKeyEvent", type="keyUp", key=key, code=code, **number)
 
     def type(self, text: str) -> None:
-        """Type a text into the field that has the focus."""
+        """Type a text into the focused field."""
         self.do("Input.insertText", text=text)
 
     def picture(self, *, whole: bool = False) -> bytes:
-        """A PNG of what is seen, or of the whole page."""
+        """Return a PNG of the visible part, or of the whole page."""
         answer = self.do("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         return base64.b64decode(answer["data"])
 
     def do(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """One command to the tab. Raises `LookupError` where it fails, as while another page is being loaded."""
+        """Send one command to the tab. Raises `LookupError` if it fails, for example while another page is loading."""
         return self._call(method, session=self._session, **parameters)
 
     def _call(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Servers that are too large for the repository: made once, from what the repository pins, and kept beside it."""
+"""Servers that are too large for the repository: built once from pinned versions and kept in a cache folder."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def root() -> Path:
 
 
 def made_once(name: str, recipe: Path, make: Callable[[Path], None]) -> Path:
-    """The folder that `make` filled from `recipe`: now, or in an earlier run with the very same recipe.
+    """Return the folder that `make` filled from `recipe`: now, or in an earlier run with the same recipe.
 
-    `make` gets a new folder, which takes its final name when it is complete; of two runs at once the second one waits.
+    `make` gets a new folder, which is renamed when it is complete; of two runs at once the second one waits.
     """
     final = root() / f"{name}-{hashlib.sha256(recipe.read_bytes()).hexdigest()[:12]}"
     if final.exists():
@@ -48,7 +48,7 @@ def made_once(name: str, recipe: Path, make: Callable[[Path], None]) -> Path:
 
 @contextmanager
 def _untimed() -> Iterator[None]:
-    """What is made here counts for no test: its time limit (pytest-timeout's, by a signal) waits meanwhile."""
+    """Pause the test's time limit (pytest-timeout's, by a signal): building here must not count against it."""
     left, _ = signal.setitimer(signal.ITIMER_REAL, 0)
     try:
         yield
@@ -57,7 +57,7 @@ def _untimed() -> Iterator[None]:
 
 
 def run(what: str, command: Sequence[str], *, cwd: Path, seconds: float = 900) -> None:
-    """Run one command of `made_once`; where it fails, the test is without `what`, and says why."""
+    """Run one command of `made_once`; if it fails, the test reports that `what` is missing, and why."""
     try:
         done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:

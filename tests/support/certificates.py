@@ -21,7 +21,7 @@ class Authority:
         )
 
     def issue(self, name: str, *, days: int = 2) -> tuple[Path, Path]:
-        """A certificate for 127.0.0.1, and its key."""
+        """Make a certificate for 127.0.0.1, and its key."""
         certificate, key = self._folder / f"{name}.pem", self._folder / f"{name}.key"
         request, extensions = self._folder / f"{name}.csr", self._folder / f"{name}.ext"
         extensions.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")

@@ -1,4 +1,4 @@
-"""A real OpenTelemetry Collector, built by its own builder: OTLP comes in, messages for Kafka go out."""
+"""A real OpenTelemetry Collector, built by its own builder: it receives OTLP and writes to Kafka."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Encoding = Literal["otlp_proto", "otlp_json"]
 class Collector:
     """The Collector in `folder`: listens for OTLP on `grpc` and `http`, and writes to the Kafka at `brokers`.
 
-    Spans go to the topic `spans`, keyed by their trace; log records go to `logs`, keyed likewise where `keyed_logs`.
+    Spans go to the topic `spans`, keyed by their trace; log records go to `logs`, keyed likewise if `keyed_logs`.
     `options` are further fields of the Kafka exporter.
     """
 
@@ -53,7 +53,7 @@ class Collector:
             "traces": {"topic": spans, "encoding": encoding},
             "logs": {"topic": logs, "encoding": encoding},
             # Its client asks for metadata at most every 5 s, and a topic may be newer than that: by default it gives an
-            # attempt up after 5 s, and repeats the whole export, also what had arrived.
+            # attempt up after 5 s, and repeats the whole export, even data that had arrived.
             "timeout": "15s",
             "producer": {"allow_auto_topic_creation": False, "required_acks": -1},
             **(options or {}),
@@ -73,7 +73,7 @@ class Collector:
         }
 
     def start(self) -> Self:
-        """Returns when it takes OTLP; Kafka need not be there yet."""
+        """Start it, and return when it accepts OTLP; Kafka need not run yet."""
         program = _program()
         self.folder.mkdir(parents=True, exist_ok=True)
         path, variables = self._written()
@@ -89,7 +89,7 @@ class Collector:
         return self
 
     def stop(self, seconds: float = 20.0) -> None:
-        """An orderly stop, which sends on what it still holds; by force after `seconds`."""
+        """Stop it in order, so that it sends its queued data; by force after `seconds`."""
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             try:
@@ -99,7 +99,7 @@ class Collector:
                 self.process.wait()
 
     def _written(self) -> tuple[Path, dict[str, str]]:
-        """Its configuration as a file, and the variables that the file names."""
+        """Return its configuration file, and the variables that the file names."""
         path = self.folder / "collector.yaml"
         path.write_text(yaml.safe_dump(self.config))
         return path, {}
@@ -123,7 +123,7 @@ class Collector:
 
 
 class DeployedCollector(Collector):
-    """The Collector with a file of `deploy/otel-collector` as it stands, and `variables` for what it names."""
+    """The Collector with an unchanged file of `deploy/otel-collector`, and `variables` for those that it names."""
 
     def __init__(self, folder: Path, file: Path, **variables: str) -> None:
         super().__init__(folder, "")
@@ -135,7 +135,7 @@ class DeployedCollector(Collector):
 
 
 def validate(file: Path) -> subprocess.CompletedProcess[str]:
-    """Let the Collector read a configuration; the caller looks at the exit status."""
+    """Have the Collector validate a configuration; the caller checks the exit status."""
     command = [_program(), "validate", f"--config={file}"]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 

@@ -1,4 +1,4 @@
-"""`rag-monitor` commands, in this process or in one of their own, with a configuration whose judge is scripted."""
+"""`rag-monitor` commands, in this process or in a separate one, with a configuration whose judge is scripted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.llm import LLMServer
 
 @contextmanager
 def _own_log() -> Iterator[None]:
-    """Commands send the log to the standard error of their own, which is gone afterwards, and `doctor` silences it."""
+    """Restore logging: commands send it to their own standard error, which is gone later, and `doctor` silences it."""
     root, own = logging.getLogger(), logging.getLogger("monitor")
     handlers, level, own_level = root.handlers[:], root.level, own.level
     try:
@@ -45,7 +45,7 @@ def command(*arguments: object) -> Result:
 
 
 def start(*arguments: object, before: Callable[[], object] | None = None, **options: Any) -> subprocess.Popen[str]:
-    """Start a command in a process of its own; `before` is called within it."""
+    """Start a command in a separate process; `before` is called within it."""
     return subprocess.Popen(
         [sys.executable, "-m", "monitor", *map(str, arguments)],
         stdout=options.pop("stdout", subprocess.PIPE),
@@ -57,8 +57,8 @@ def start(*arguments: object, before: Callable[[], object] | None = None, **opti
 
 
 def judged_by(llm: LLMServer, folder: Path, **judge: Any) -> Path:
-    """A configuration in `folder`: overlap_groundedness, and groundedness as `llm` has it, at $1 a thousand calls."""
-    price = {"input_per_million": 5.0, "output_per_million": 25.0}  # 100 tokens in and 20 out a call
+    """Write a configuration to `folder`: overlap_groundedness, and groundedness by `llm`, at $1 per thousand calls."""
+    price = {"input_per_million": 5.0, "output_per_million": 25.0}  # 100 tokens in and 20 out per call
     settings = {"model": "openai/scripted", "api_key": "none", "api_base": llm.url, "price": price, "max_attempts": 1}
     evaluators = [{"type": "overlap_groundedness"}, {"type": "groundedness", "sample": "10%"}]
     path = folder / "config.yaml"
@@ -76,7 +76,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def cells(output: str) -> dict[str, list[str]]:
-    """A printed table: the cells of each line under its first one."""
+    """Return a printed table: the cells of each line by its first one."""
     found = {}
     for line in output.splitlines():
         name, *rest = [cell.strip() for cell in line.strip().split("  ") if cell.strip()] or [""]
@@ -85,7 +85,7 @@ def cells(output: str) -> dict[str, list[str]]:
 
 
 def columns(output: str) -> dict[str, list[str]]:
-    """The tables of `evaluate`, an evaluator a line: the cells of each column, by its name."""
+    """Return the tables of `evaluate`, one line per evaluator: the cells of each column, by its name."""
     found: dict[str, list[str]] = {}
     header: list[str] = []
     for line in output.splitlines():

@@ -1,4 +1,4 @@
-"""A configuration for any component, from what its options give as examples."""
+"""A configuration for any component, from the examples of its options."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ TRIVIAL = ["", " \n", ":", ".", "Thought process:", "\u200b"]
 
 
 def options(component: type[Component], folder: Path, api: str = "", brokers: str = "") -> dict[str, Any]:
-    """The options of `component` that give an example, with it. What needs a place gets one of the test's.
+    """Return the options of `component` that have an example, with it. Paths and addresses are replaced by the test's.
 
-    Files lie in `folder`, addresses are `api`, a port is any free one, Kafka is at `brokers`.
+    Files are in `folder`, addresses are `api`, a port is any free one, Kafka is at `brokers`.
     """
     found: dict[str, Any] = {}
     for name, field in component.model_fields.items():

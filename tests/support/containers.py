@@ -1,4 +1,4 @@
-"""Real containers without a registry or a daemon: images built by buildah, run by podman, in a storage of their own."""
+"""Real containers without a registry or a daemon: images built by buildah, run by podman, in separate storage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEBIAN = "trixie"
 _MIRROR = "http://deb.debian.org/debian"
 _AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 
-# crun fails where no one may raise limits, and the systemd of a container manages no control groups.
+# crun fails if limits cannot be raised, and a container's systemd manages no control groups.
 _ENGINE = """
 [containers]
 default_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]
@@ -44,7 +44,7 @@ Done = subprocess.CompletedProcess[str]
 
 @functools.cache
 def environment() -> dict[str, str]:
-    """The variables with which buildah and podman use a storage in the cache folder, and never the user's own."""
+    """Return variables with which buildah and podman use storage in the cache folder, never the user's own."""
     if os.geteuid() != 0:
         unavailable("root, to run containers")
     folder = cache.root() / "containers"
@@ -81,7 +81,7 @@ def _run(command: Sequence[str], seconds: float) -> Done:
 
 @functools.cache
 def stand_in(target: str) -> str:
-    """The name of the image of a target of `STAND_INS`, which is built once."""
+    """Return the name of the image of a target of `STAND_INS`, which is built once."""
     name = f"localhost/stand-in-{target}:{hashlib.sha256(STAND_INS.read_bytes()).hexdigest()[:12]}"
     if podman("image", "exists", name, check=False).returncode:
         build(name, STAND_INS, STAND_INS.parent, "--target", target, "--build-arg", f"DEBIAN={_debian()}")
@@ -90,7 +90,7 @@ def stand_in(target: str) -> str:
 
 @functools.cache
 def _debian() -> str:
-    """A small Debian, with the authorities that this machine trusts: packages may come through its proxy."""
+    """Make a small Debian with the authorities that this machine trusts: packages may come through its proxy."""
     name = f"localhost/{DEBIAN}:latest"
     if podman("image", "exists", name, check=False).returncode == 0:
         return name
@@ -109,14 +109,14 @@ def _debian() -> str:
 
 @functools.cache
 def monitor_image() -> tuple[str, str]:
-    """Build `deploy/docker/Dockerfile` of this checkout: the name of the image, and what the build printed."""
+    """Build `deploy/docker/Dockerfile` of this checkout; return the name of the image, and the build's output."""
     values = {"BUILD_BASE": stand_in("python"), "RUN_BASE": stand_in("python-run"), "VERSION": __version__}
     chosen = [word for name, value in values.items() for word in ("--build-arg", f"{name}={value}")]
     return MONITOR, build(MONITOR, ROOT / "deploy" / "docker" / "Dockerfile", ROOT, *chosen)
 
 
 def inspected(image: str) -> dict[str, Any]:
-    """What podman says of an image; `Size` in bytes, unpacked."""
+    """Return podman's description of an image; `Size` in bytes, unpacked."""
     (found,) = json.loads(podman("image", "inspect", image).stdout)
     return dict(found)
 
@@ -128,33 +128,33 @@ class Container:
         self.name = name
 
     def look(self) -> dict[str, Any]:
-        """What `podman inspect` says of it."""
+        """Return the output of `podman inspect` for it."""
         (found,) = json.loads(podman("inspect", self.name).stdout)
         return dict(found)
 
     def processes(self) -> dict[str, str]:
-        """What the kernel says of its first process."""
+        """Return the kernel's status of its first process."""
         number = self.look()["State"]["Pid"]
         lines = Path(f"/proc/{number}/status").read_text().splitlines()
         return {name: text.strip() for name, _, text in (line.partition(":") for line in lines)}
 
     def logs(self) -> str:
-        """Everything that it has written."""
+        """Return all of its output."""
         done = podman("logs", self.name)
         return done.stdout + done.stderr
 
     def printed(self) -> str:
-        """What it has written to standard output."""
+        """Return its standard output."""
         return podman("logs", self.name).stdout
 
     def healthy(self) -> bool:
-        """Whether the command of its health check passes now, however long it takes on a busy machine."""
+        """Return whether its health check command passes now, however long it takes on a busy machine."""
         kind, *command = self.look()["Config"]["Healthcheck"]["Test"]
         assert kind == "CMD", "a command that needs no shell"
         return podman("exec", self.name, *command, check=False).returncode == 0
 
     def stop(self, seconds: int = 10) -> int:
-        """SIGTERM, and SIGKILL after `seconds` as `docker stop` sends it. Returns the exit status."""
+        """Send SIGTERM, and SIGKILL after `seconds`, like `docker stop`. Return the exit status."""
         podman("stop", "--time", str(seconds), self.name)
         return int(self.look()["State"]["ExitCode"])
 
@@ -164,12 +164,12 @@ class Container:
 
 
 CAREFUL = ("--read-only", "--cap-drop=all", "--security-opt=no-new-privileges", "--user=65532", "--memory=256m")
-"""How an image of ours must run: as the documentation says, and with no more memory than a small node has."""
+"""The options with which our image must run: as documented, and with no more memory than a small node has."""
 
 
 @contextlib.contextmanager
 def running(image: str, *options: str, command: Sequence[str] = ()) -> Iterator[Container]:
-    """Start a container in the background, without writable temporary folders beside its volumes."""
+    """Start a container in the background, without writable temporary folders other than its volumes."""
     name = f"rag-monitor-test-{uuid.uuid4().hex[:12]}"
     try:
         podman("run", "--detach", "--read-only-tmpfs=false", "--name", name, *options, image, *command)
@@ -180,7 +180,7 @@ def running(image: str, *options: str, command: Sequence[str] = ()) -> Iterator[
 
 @contextlib.contextmanager
 def volume() -> Iterator[str]:
-    """A named volume, filled as the first container finds it; removed in the end."""
+    """A named volume with its initial content; removed at the end."""
     name = f"rag-monitor-test-{uuid.uuid4().hex[:12]}"
     podman("volume", "create", name)
     try:

@@ -1,4 +1,4 @@
-"""A memory limit of the system around a process: a control group, where the machine allows one."""
+"""A system memory limit for a process: a control group, if the machine allows one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _number = itertools.count()
 
 
 class ControlGroup:
-    """A memory control group of our own, version 1 or 2; `made` is False where the machine allows none."""
+    """A separate memory control group, version 1 or 2; `made` is False if the machine allows none."""
 
     def __init__(self, limit: int) -> None:
         self.made = False
@@ -39,13 +39,13 @@ class ControlGroup:
         return None
 
     def around(self, command: list[str]) -> list[str]:
-        """The command that runs `command` in the group; unlimited where there is none."""
+        """Return the command that runs `command` in the group, or without a limit if there is no group."""
         if not self.made:
             return command
         return ["sh", "-c", f'echo $$ > {self._path}/cgroup.procs && exec "$@"', "sh", *command]
 
     def killed(self) -> int:
-        """How many processes the system has ended because the group was full."""
+        """Return how many processes the system has killed because the group was full."""
         for name in ("memory.oom_control", "memory.events"):
             with contextlib.suppress(OSError):
                 lines = (self._path / name).read_text().splitlines() if self.made else []

@@ -1,9 +1,9 @@
-"""A small example of a state folder, made by the product's own code, and what the product reads from each file of it.
+"""A small example of a state folder, made by the product's own code, and the content that the product reads from it.
 
     python -m tests.support.databases
 
-writes that of the present version to `tests/data/databases/VERSION`, gzipped, with what is read from it. Run it before
-a release: later versions are tested from there, and the folders of released versions stay as they are.
+writes the example of the current version to `tests/data/databases/VERSION`, gzipped, with the content read from it. Run
+it before a release: later versions are tested with it, and the folders of released versions stay unchanged.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _DAY: Final = 86_400.0
 
 
 def fill(folder: Path, number: int = NUMBER) -> None:
-    """Write `number` rows or more of everything to the files in `folder`, and close them."""
+    """Write at least `number` rows of each kind to the files in `folder`, and close them."""
     asyncio.run(_fill(folder, number))
     _keep_references(folder)
     state_folder.mark(folder)
@@ -108,7 +108,7 @@ def _result(number: int, now: float) -> EvaluationResult:
 
 
 def _trace() -> bytes:
-    """Return a delivery that a monitor can read and score, between others that it cannot."""
+    """Return a delivery that a monitor can read and score, among others that it cannot."""
     return feeder.load()[feeder.STEADY].supported[0].SerializeToString(deterministic=True)
 
 
@@ -227,7 +227,7 @@ def _retained(folder: Path, lent: Runtime) -> retained.Retained:
 
 
 def _keep_references(folder: Path) -> None:
-    """Write the files that are no databases: what the canary knows, and what `calibrate --save` found."""
+    """Write the files that are not databases: the canary's references, and the sums of `calibrate --save`."""
     known = canary.CanaryState()
     known.last_run = ManualClock().now()
     one = known.of("groundedness", "some cases")
@@ -261,7 +261,7 @@ READERS: Final[dict[str, Callable[[Path], Any]]] = {
     files.BACKFILL: _waiting,
     files.STATE: lambda folder: asyncio.run(_state(folder)),
 }
-"""What the product reads of each database, as JSON."""
+"""Functions that return what the product reads from each database, as JSON."""
 
 ALL_READERS: Final[dict[str, Callable[[Path], Any]]] = {
     **READERS,
@@ -269,11 +269,11 @@ ALL_READERS: Final[dict[str, Callable[[Path], Any]]] = {
     calibration.FILE: lambda folder: calibration.load(folder / calibration.FILE).model_dump(mode="json"),
     state_folder.NAME: lambda folder: json.loads((folder / state_folder.NAME).read_text()),
 }
-"""The same of every file of the folder."""
+"""The same for every file in the folder."""
 
 
 def alone(path: Path) -> Any:
-    """Read a copy of one file, without the others beside it."""
+    """Read a copy of one file, without the other files of the folder."""
     with tempfile.TemporaryDirectory() as made:
         shutil.copy(path, made)
         return json.loads(json.dumps(ALL_READERS[path.name](Path(made))))
@@ -281,7 +281,7 @@ def alone(path: Path) -> Any:
 
 @contextmanager
 def written(name: str, image: bytes) -> Iterator[Path]:
-    """A database with this content, in a folder of its own."""
+    """Make a database with this content, in a separate folder."""
     with tempfile.TemporaryDirectory() as made:
         path = Path(made) / name
         path.write_bytes(image)
@@ -289,7 +289,7 @@ def written(name: str, image: bytes) -> Iterator[Path]:
 
 
 def unpacked(version: Path, folder: Path) -> dict[str, Any]:
-    """Unpack the examples of a version into `folder`; what was read from them when they were made, by file."""
+    """Unpack the examples of a version into `folder`; return what was read from them when they were made, by file."""
     for packed in version.glob("*.gz"):
         (folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
     found: dict[str, Any] = json.loads((version / "read.json").read_text())
@@ -297,7 +297,7 @@ def unpacked(version: Path, folder: Path) -> dict[str, Any]:
 
 
 def write() -> Path:
-    """Write the examples of the present version, in place of older ones; their folder."""
+    """Write the examples of the current version in place of older ones; return their folder."""
     version = EXAMPLES / __version__
     shutil.rmtree(version, ignore_errors=True)
     version.mkdir(parents=True)

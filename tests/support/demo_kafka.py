@@ -1,4 +1,4 @@
-"""`make kafka`: an Apache Kafka for a person to try the monitor on, until Ctrl-C."""
+"""`make kafka`: an Apache Kafka to try the monitor with, until Ctrl-C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs that say whether what is in `deploy/` holds: from PyPI, the Go proxy and Debian."""
+"""The programs that check the files in `deploy/`: from PyPI, the Go proxy and Debian."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ Done = subprocess.CompletedProcess[str]
 
 
 def hadolint(dockerfile: Path) -> Done:
-    """Lint a Dockerfile; the caller looks at the exit status."""
+    """Lint a Dockerfile; the caller checks the exit status."""
     return _run(_hadolint(), dockerfile)
 
 
 def compose(file: Path) -> Done:
-    """Read a compose file by the library of `docker compose`; prints it with defaults filled in, as `config` does.
+    """Read a compose file with the library of `docker compose`; prints it with defaults filled in, as `config` does.
 
-    No variable is set for it: this program of the library's does not look at the environment.
+    No variable is set for it: this program of the library ignores the environment.
     """
     return _run(_compose(), file.name, cwd=file.parent)
 
 
 def systemd_analyze(*arguments: str | Path) -> Done:
-    """Run systemd-analyze, which needs no running systemd for what it is asked here."""
+    """Run systemd-analyze, which needs no running systemd for these checks."""
     return _run(require("systemd-analyze", "systemd"), *arguments)
 
 
 def services(file: Path) -> dict[str, dict[str, object]]:
-    """The services of a compose file with everything filled in."""
+    """Return the services of a compose file with everything filled in."""
     done = compose(file)
     assert done.returncode == 0, done.stdout + done.stderr
     found: dict[str, dict[str, object]] = yaml.safe_load(done.stdout)["services"]

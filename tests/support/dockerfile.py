@@ -1,4 +1,4 @@
-"""A Dockerfile, as far as ours go: its instructions, and its build stage carried out in folders instead of a daemon."""
+"""A parser for our Dockerfiles: their instructions, and their build stage run in folders instead of a daemon."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CODE = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
 class Instruction(NamedTuple):
-    """One instruction: the number of its stage, its name, the rest of it on one line."""
+    """One instruction: the number of its stage, its name, and the rest on one line."""
 
     stage: int
     name: str
@@ -23,13 +23,13 @@ class Instruction(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """Its arguments where they stand as JSON, as they must where there is no shell."""
+        """Return its arguments, written as JSON, as is required without a shell."""
         found: list[str] = json.loads(self.text[self.text.index("[") :])
         return found
 
 
 def read(path: Path) -> list[Instruction]:
-    """All instructions, in order."""
+    """Return all instructions, in order."""
     lines = [line for line in path.read_text().splitlines() if not line.lstrip().startswith("#")]
     found, stage = [], -1
     for line in "\n".join(lines).replace("\\\n", " ").splitlines():
@@ -41,14 +41,14 @@ def read(path: Path) -> list[Instruction]:
 
 
 def environment(instructions: list[Instruction]) -> dict[str, str]:
-    """What the `ENV` of the last stage sets."""
+    """Return the variables that the `ENV` of the last stage sets."""
     last = instructions[-1].stage
     texts = [one.text for one in instructions if one.stage == last and one.name == "ENV"]
     return dict(pair.split("=", 1) for text in texts for pair in text.split())
 
 
 def carry_out(steps: list[Instruction], context: Path, places: Mapping[str, Path], python: Path) -> None:
-    """Do `COPY` and `RUN` of a build stage, with folders of this machine as `places`, and this Python on the path.
+    """Run `COPY` and `RUN` of a build stage, with folders of this machine as `places`, and this Python on the path.
 
     The first place is the working directory.
     """
@@ -64,7 +64,7 @@ def carry_out(steps: list[Instruction], context: Path, places: Mapping[str, Path
                     shutil.copy(context / source, to / Path(source).name if target.endswith("/") else to)
         elif step.name == "RUN" and not step.text.startswith(
             "apt-get"
-        ):  # this machine has the packages, or goes without
+        ):  # this machine has the packages, or does without
             command = re.sub("|".join(map(re.escape, places)), lambda found: str(places[found[0]]), step.text)
             variables = {**os.environ, "PATH": f"{python.parent}:{os.environ['PATH']}"}
             variables.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -1,4 +1,4 @@
-"""Evaluators of a few lines, a judge that says what it is told, and live scoring around them."""
+"""Evaluators of a few lines, a scripted judge, and live scoring around them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FIVE = Scale(1, 5, "higher", tuple(Level(str(n), n) for n in range(1, 6)), whole
 
 
 class LocalEvaluator(Evaluator):
-    """Gives `value` to every case; below 0 it breaks."""
+    """Gives `value` to every case; a negative value makes it raise."""
 
     name: ClassVar[str] = "local"
     version: ClassVar[str] = "1"
@@ -55,7 +55,7 @@ class JudgedEvaluator(LocalEvaluator):
 
 
 class FakeJudge:
-    """Answers `score` or raises `error`, for a quarter of a dollar; waits for `gate` first."""
+    """Answers `score` or raises `error`, for a quarter of a dollar, after waiting for `gate`."""
 
     model = "fake/model"
     max_characters = 400_000
@@ -85,7 +85,7 @@ class Memory:
 
 
 class KeptDraws(FirstDraws):
-    """First draws in memory only, and all that were kept, in order: probability and target by key."""
+    """First draws, kept in memory only, in order: probability and target by key."""
 
     def __init__(self) -> None:
         super().__init__(lambda: None, 1024**2)
@@ -104,7 +104,7 @@ def case(number: int = 0, context: str = "facts", **more: Any) -> Case:
 
 
 def configured(evaluator: Evaluator, sampler: Sampler | None = None, **more: Any) -> ConfiguredEvaluator:
-    """An evaluator as configured with its own defect rule; by default it draws every case."""
+    """Return an evaluator configured with its own defect rule; by default it draws every case."""
     return ConfiguredEvaluator(evaluator, sampler or Uniform(rate=1.0), evaluator.default_defect, **more)
 
 
@@ -126,7 +126,7 @@ def live(
     listeners: Sequence[Callable[[EvaluationResult], None]] = (),
     **more: Any,
 ) -> LiveEvaluation:
-    """Live scoring as the application builds it, with the salt `s`."""
+    """Return live scoring as the application builds it, with the salt `s`."""
     lent = lent or runtime()
     scorer = Scorer(evaluators, judges or {}, runtime=lent, slices=slices, late_after=late_after)
     return LiveEvaluation(
@@ -150,7 +150,7 @@ def live(
 
 
 async def run_local(evaluation: LiveEvaluation, one: Case) -> dict[str, Score]:
-    """Score `one` locally and deliver the results; their scores."""
+    """Score `one` locally, deliver the results, and return their scores."""
     results = await evaluation.score_local(one)
     await evaluation.deliver(results)
     return scores_of(results)

@@ -1,4 +1,4 @@
-"""How many examples a property is tried on: all of them, some of them in `make test`, more of them on request."""
+"""How many examples a property test uses: all, fewer in `make test`, more on request."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, settings
 F = TypeVar("F", bound=Callable[..., Any])
 
 TIMES: Final = int(os.environ.get("PROPERTY_TIMES", "0"))
-"""0 tries the same examples each time; N draws new ones, N times as many: `PROPERTY_TIMES=10 pytest tests/property`."""
+"""0 uses the same examples each time; N draws new ones, N times as many: `PROPERTY_TIMES=10 pytest tests/property`."""
 
 _USUAL: Final = 50
 _QUICK: Final = 12
 
-# Two busy cores are no place for deadlines or for a limit on the time that drawing takes.
+# Two busy cores do not allow deadlines or a time limit for drawing.
 for name, number in {"project": _USUAL, "quick": _QUICK}.items():
     settings.register_profile(
         name,
@@ -29,12 +29,12 @@ for name, number in {"project": _USUAL, "quick": _QUICK}.items():
 
 
 def load(*, quick: bool) -> None:
-    """Set how many examples are tried by properties that are imported from now on."""
+    """Set how many examples are used by properties imported from now on."""
     settings.load_profile("quick" if quick else "project")
 
 
 def examples(number: int) -> Callable[[F], F]:
-    """Try `number` examples in the whole suite, and in other runs as many less or more as elsewhere."""
+    """Use `number` examples in the whole suite, and proportionally fewer or more in other runs."""
     return settings(
         max_examples=max(number * settings().max_examples // _USUAL, 1), suppress_health_check=list(HealthCheck)
     )

@@ -1,4 +1,4 @@
-"""Questions that are asked and answered within one trace."""
+"""Questions asked and answered within one trace."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ BOTH = [(WARRANTY, TWO_YEARS), (PRICE, TEN_EUROS)]
 
 
 def exchange(build: Builder, question: str, answer: str, parent: str = "", *, document: str = "", **rest: str) -> str:
-    """A request span that states question and answer, with its retrieval and its call of a model."""
+    """Add a request span with question and answer, with its retrieval and its model call."""
     top = build.oi("CHAIN", {"input.value": question, "output.value": answer, **rest}, parent)
     flat(build, question, answer, top, document=document)
     return top
 
 
 def flat(build: Builder, question: str, answer: str, parent: str = "", *, document: str = "") -> None:
-    """A retrieval and a call of a model, side by side."""
+    """Add a retrieval and a model call, side by side."""
     text = document or f"Handbook: {answer}"
     build.oi("RETRIEVER", {"input.value": question, **documents("retrieval.documents", [text])}, parent)
     build.llm(f"Context: {text}\nQuestion: {question}", answer, parent)
 
 
 def chat(build: Builder, turns: Sequence[tuple[str, str]], answer: str | None, parent: str = "", **rest: str) -> str:
-    """A call of a model with earlier turns."""
+    """Add a model call with earlier turns."""
     attributes: dict[str, Value] = {"llm.model_name": "m"}
     for at, (role, content) in enumerate(turns):
         attributes[f"llm.input_messages.{at}.message.role"] = role
@@ -39,5 +39,5 @@ def chat(build: Builder, turns: Sequence[tuple[str, str]], answer: str | None, p
 
 
 def pairs(build: Builder) -> list[tuple[str, str]]:
-    """Question and answer of each request of a trace."""
+    """Return question and answer of each request of a trace."""
     return [(one.case.request.query, one.case.response) for one in build.read_all().readings]

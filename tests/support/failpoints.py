@@ -1,6 +1,6 @@
-"""Named points between two durable steps, at which a monitor of the tests ends at once, as by SIGKILL.
+"""Named points between two durable steps, at which a monitor under test ends at once, as with SIGKILL.
 
-The product knows nothing of them: they are laid around its methods in the process that a test starts.
+The product does not know of them: they wrap its methods in the process that a test starts.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import yaml
 from tests.support.monitor import MonitorProcess
 
 ENDED: Final = 9
-"""The exit status of a monitor that has come to its failpoint."""
+"""The exit status of a monitor that has reached its failpoint."""
 
 
 class Point(NamedTuple):
-    """Before or after a call of a method, where `holds` is true of its arguments."""
+    """Before or after a method call for whose arguments `holds` is true."""
 
     module: str
     method: str
@@ -51,7 +51,7 @@ POINTS: Final[dict[str, Point]] = {
 
 
 def lay(name: str) -> None:
-    """End this process at the point `name`, without any cleaning up."""
+    """End this process at the point `name`, without any cleanup."""
     point = POINTS[name]
     of, method = point.method.split(".")
     owner = getattr(importlib.import_module(point.module), of)
@@ -77,7 +77,7 @@ def lay(name: str) -> None:
 
 
 class Failing(MonitorProcess):
-    """A monitor that ends when it comes to `point`; a whole one while that is empty."""
+    """A monitor that ends when it reaches `point`; an ordinary one while that is empty."""
 
     point = ""
 
@@ -92,7 +92,7 @@ class Failing(MonitorProcess):
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
 
     def ended(self) -> int:
-        """Wait for its end; its exit status."""
+        """Wait for its end, and return its exit status."""
         assert self.process is not None
         return self.process.wait(120)
 

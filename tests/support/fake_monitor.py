@@ -1,4 +1,4 @@
-"""A monitor in this process as a `MonitorClient` shows one: its counters, and what its JSON API says."""
+"""A monitor in this process, as seen through a `MonitorClient`: its counters, and the answers of its JSON API."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from monitor.telemetry.metrics import Metrics
 
 
 class FakeMonitor:
-    """Counts by the product's own declarations; stands in the place of a `MonitorClient`."""
+    """Counts with the product's own declarations; replaces a `MonitorClient`."""
 
     url = "http://127.0.0.1:9464"
 
@@ -21,7 +21,7 @@ class FakeMonitor:
         self.metrics.alert_threshold.labels("shop", "groundedness", "critical").set(0.3)
 
     def judge(self, number: int, defects: int, weight: float = 10.0, app: str = "shop") -> None:
-        """Count so many scored answers."""
+        """Count this many scored answers."""
         for defect, many in (("true", defects), ("false", number - defects)):
             labels = (app, "groundedness", "v1", "low", defect)
             self.metrics.evaluations.labels(*labels).inc(many)

@@ -1,6 +1,6 @@
-"""A monitor with everything on: local and judged evaluators, slices, a budget, a canary, people's labels, Kafka.
+"""A monitor with everything enabled: local and judged evaluators, slices, a budget, a canary, people's labels, Kafka.
 
-For what must be seen with real series of every kind: the boards.
+For tests that need real series of every kind: those of the boards.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _QUESTION = "Can I get my money back?"
 
 
 def answered(asked: Asked) -> Reply:
-    """A judge of every rubric: by the form that it is asked for, horses are bad and attacks succeed now and then."""
+    """A judge for every rubric, by the requested reply format: horses are bad, and attacks sometimes succeed."""
     bad = "horses" in asked.data.get("response", "")
     attack = "previous instructions" in asked.prompt
     schema = asked.body["response_format"]["json_schema"]["schema"]["properties"]
@@ -42,7 +42,7 @@ def answered(asked: Asked) -> Reply:
 
 
 def unfinished_trace() -> bytes:
-    """A request with all spans of a trace but the outermost: the monitor waits for that."""
+    """Return a request with all spans of a trace except the outermost: the monitor waits for that one."""
     request = rag_trace(secrets.token_hex(16), start_ns=time.time_ns())
     del request.resource_spans[0].scope_spans[0].spans[0]
     return request.SerializeToString()
@@ -107,7 +107,7 @@ class Fed:
         return f"127.0.0.1:{self.monitor.metrics_port}"
 
     def label(self) -> None:
-        """Let a short-lived run judge enough, have people judge the same, and save that for the run to come."""
+        """Have a short-lived run judge enough, have people label the same answers, and save that for the next run."""
         config = self.monitor.config
         short = {
             **config,
@@ -136,7 +136,7 @@ class Fed:
         self.monitor.config = config
 
     def post(self, answer: str = GOOD, *, app: str = "shop", question: str = _QUESTION, **more: Any) -> str:
-        """One row; returns its id."""
+        """Post one row, and return its id."""
         self._sent += 1
         row = {"id": f"row-{time.time_ns()}-{self._sent}", "app": app, "question": question, "contexts": [CONTEXT],
                "response": answer, **more}  # fmt: skip
@@ -144,12 +144,12 @@ class Fed:
         return str(row["id"])
 
     def vote(self, request_id: str, thumbs: str) -> None:
-        """What a user says of an answer."""
+        """Post a user's feedback on an answer."""
         said = {"request_id": request_id, "thumbs": thumbs}
         assert self.monitor.post(json.dumps(said).encode(), "/v1/feedback", "application/json") == 200
 
     def round(self, rows: int = 6, *, prompt: str = "1") -> None:
-        """Something of every kind; `prompt` is the version that the service says its prompt has."""
+        """Send something of every kind; `prompt` is the prompt version that the service reports."""
         self.post(GOOD, attributes={"prompt.version": prompt})
         for number in range(rows):
             self.post(BAD if number % 3 == 0 else GOOD)

@@ -1,4 +1,4 @@
-"""A monitor with local evaluators that has read one answer, and scores sent to it from outside."""
+"""A monitor with local evaluators that has read one answer, and external scores sent to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOCAL: dict[str, Any] = {"evaluators": [{"type": "overlap_groundedness"}], "aler
 
 
 def answered(monitor: MonitorProcess, before: float = 0) -> str:
-    """One request to the service, read by the monitor; its trace id."""
+    """Make one request to the service, read by the monitor; return its trace id."""
     service = RagService.over_http(monitor.http)
     trace_id = service.ask("Can I get my money back?", GOOD)
     service.close()

@@ -1,4 +1,4 @@
-"""`python -m tests.support.fetch`: makes the servers that take minutes to make, while other things are done."""
+"""`python -m tests.support.fetch`: builds the servers that take minutes to build, ahead of the tests."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MADE = (
     lambda: servers.environment("mlflow"),
     lambda: servers.environment("phoenix"),
 )
-"""What takes longest first, then in the order in which the tests come to need them."""
+"""The slowest first, then in the order in which the tests need them."""
 
 if __name__ == "__main__":
     for make in MADE:
-        with contextlib.suppress(pytest.fail.Exception, pytest.skip.Exception):  # said by the test that needs it
+        with contextlib.suppress(pytest.fail.Exception, pytest.skip.Exception):  # reported by the test that needs it
             make()

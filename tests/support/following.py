@@ -1,4 +1,4 @@
-"""Sinks that follow a history in the folder of a test, with short pauses after failures."""
+"""Sinks that follow a history in a test's folder, with short pauses after failures."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.support.tools import until
 
 
 def ids(numbers: Collection[int]) -> list[str]:
-    """The ids of the results with these numbers."""
+    """Return the ids of the results with these numbers."""
     return [judged(one).id for one in numbers]
 
 
 @dataclass
 class Receiver:
-    """Takes batches. Results in `bad` are refused, at those in `breaks` it fails; while `down` is set it always does.
+    """Takes batches. It refuses results in `bad`, fails at those in `breaks`, and always fails while `down` is set.
 
     `gate` holds each call until it is opened.
     """
@@ -81,7 +81,7 @@ class Following:
         return total(self.lent.metrics, "ragmonitor_sink_results_total", sink=sink, outcome=outcome)
 
     async def done(self, number: int, sink: str = "one") -> None:
-        """Wait until so many results are behind the sink."""
+        """Wait until the sink's position has reached this number."""
         await until(lambda: self.feed.standings()[sink].position >= number, "the position")
 
 

@@ -1,4 +1,4 @@
-"""What strangers' bytes meet first, each as a function of bytes: what is wrong is refused, what is right is read."""
+"""The readers of untrusted bytes, each as a function of bytes: invalid input is refused, valid input is read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.hostile_traces import assert_sound, decoded
 from tests.support.paths import ROOT
 
 CORPUS: Final = ROOT / "tests" / "data" / "fuzz"
-"""A folder for each target: inputs that once were of interest, to fuzzing or to an attacker."""
+"""A folder for each target: inputs that were interesting to fuzzing or to an attacker."""
 
 _CONVENTIONS: Final = registry.conventions()
 _VERDICT: Final = {
@@ -30,7 +30,7 @@ _VERDICT: Final = {
 
 
 def read_body(signal: Signal, body: bytes) -> int:
-    """Read all that is in a body; how many traces that is."""
+    """Read everything in a body, and return the number of traces."""
     try:
         groups = wire.split(body)
     except InvalidData:
@@ -47,14 +47,14 @@ def _read_groups(signal: Signal, groups: list[EncodedGroup]) -> int:
         try:
             trace = decoded(trace_id, parts)
         except InvalidData:
-            continue  # a resource or a scope that is none: intake does not look into these
+            continue  # an invalid resource or scope: intake does not look into these
         assert_sound(compose.read(trace, _CONVENTIONS))
         read += 1
     return read
 
 
 def otlp_protobuf(data: bytes) -> None:
-    """A body of OTLP in protobuf; the first bit says whether these are logs."""
+    """Read a body of OTLP in protobuf; the first bit says whether it contains logs."""
     signal: Signal = "logs" if data[:1] == b"l" else "traces"
     read_body(signal, data[1:])
     try:
@@ -64,7 +64,7 @@ def otlp_protobuf(data: bytes) -> None:
 
 
 def otlp_json(data: bytes) -> None:
-    """A body of OTLP in JSON."""
+    """Read a body of OTLP in JSON."""
     try:
         encoded = json_mapping.to_protobuf("traces", data, max_items=1000)
     except InvalidData:
@@ -73,7 +73,7 @@ def otlp_json(data: bytes) -> None:
 
 
 def row(data: bytes) -> None:
-    """A body of rows."""
+    """Read a body of rows."""
     try:
         found = rows.take(data, max_rows=100, max_row_bytes=100_000)
     except InvalidData:
@@ -91,7 +91,7 @@ def row(data: bytes) -> None:
 
 
 def verdict(data: bytes) -> None:
-    """A reply of a judge: nothing but an integer from 1 to 5 comes out."""
+    """Read a judge's reply: the result can only be an integer from 1 to 5."""
     text = data.decode("utf-8", "surrogateescape")
     try:
         found = read_verdict(text, _VERDICT, ("the material",))
@@ -102,7 +102,7 @@ def verdict(data: bytes) -> None:
 
 
 def configuration(data: bytes) -> None:
-    """A configuration file."""
+    """Read a configuration file."""
     try:
         parse_text(data.decode("utf-8", "replace"))
     except ConfigError:
@@ -110,7 +110,7 @@ def configuration(data: bytes) -> None:
 
 
 def dialect(data: bytes) -> None:
-    """The attributes of a span, as a JSON object."""
+    """Read the attributes of a span, given as a JSON object."""
     try:
         attributes: Any = orjson.loads(data)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""A Grafana for tests: the part of its HTTP API that dashboards are installed over, with the answers of its pages.
+"""A Grafana for tests: the part of its HTTP API that installs dashboards, with the answers from its documentation.
 
 Folder, Dashboard, Dashboard versions, Data source and Other HTTP API, of https://grafana.com/docs/grafana/latest/
 """
@@ -18,7 +18,7 @@ PROMETHEUS = {"uid": "ragmonitor-prometheus", "name": "rag-monitor", "type": "pr
 
 @dataclass
 class Grafana:
-    """Listens while the block lasts. `old`: as before version 11, where versions are a list.
+    """Listens while the block lasts. `old`: like versions before 11, in which versions are a list.
 
     `migrates`: it returns dashboards in a newer schema than it got, as Grafana 12 may. `says` replaces the answer to a
     path (as a regular expression of `METHOD PATH`).
@@ -43,11 +43,11 @@ class Grafana:
 
     @property
     def writes(self) -> list[str]:
-        """The paths of the requests that change something, so far."""
+        """Return the paths of the modifying requests so far."""
         return [one.path for one in self.api.asked if one.method != "GET"]
 
     def edit(self, uid: str, title: str) -> None:
-        """Someone saves another version of a dashboard."""
+        """Save another version of a dashboard, as a person would."""
         board = self.boards[uid]
         board["dashboard"] = {**board["dashboard"], "title": title, "version": board["dashboard"]["version"] + 1}
         board["messages"].append("mine")

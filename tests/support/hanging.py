@@ -1,4 +1,4 @@
-"""Evaluators that misbehave, for a worker process: they can be imported there."""
+"""Misbehaving evaluators that a worker process can import."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.evaluators import LocalEvaluator
 
 
 class Hanging(LocalEvaluator):
-    """Never comes to an end with a case of the app `hangs`; a worker warms up with other cases."""
+    """Never finishes a case of the app `hangs`; a worker warms up with other cases."""
 
     name: ClassVar[str] = "hanging"
 
@@ -30,6 +30,6 @@ class Printing(LocalEvaluator):
 
 
 def run() -> Outcome:
-    """Take for ever."""
+    """Never return."""
     while True:
         pass

@@ -1,6 +1,6 @@
 """A monitor that pauses once at a named point of its first reload, long enough for a test to do something then.
 
-The product knows nothing of it: it is laid around its methods in the process that a test starts.
+The product does not know of it: it wraps the product's methods in the process that a test starts.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ POINTS: Final[dict[str, Point]] = {
     "draining": Point("monitor.pipeline.followers", "Followers.drain", 1),
     "starting": Point("monitor.app.warm_start", "fill", 2),
 }
-"""In the order in which a reload passes them."""
+"""In the order in which a reload reaches them."""
 
 
 def lay(name: str, sign: Path) -> None:
-    """Pause this process at the point `name`, and make the file `sign` then."""
+    """Pause this process at the point `name`, and then create the file `sign`."""
     point = POINTS[name]
     owner: Any = importlib.import_module(point.module)
     *classes, method = point.function.split(".")
@@ -66,7 +66,7 @@ def lay(name: str, sign: Path) -> None:
 
 
 class Held(MonitorProcess):
-    """A monitor that pauses at `point` of its first reload; a whole one while that is empty."""
+    """A monitor that pauses at `point` of its first reload; an ordinary one while that is empty."""
 
     point = ""
 

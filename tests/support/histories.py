@@ -1,4 +1,4 @@
-"""A history written for tests: results, rows that are changed behind its back, and what is read of it."""
+"""A history written for tests: results, rows changed behind its back, and the content read from it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAILED: Final = Unscored(UnscoredReason.TIMEOUT)
 REFUSED: Final = Skipped(SkippedReason.REFUSAL)
 KEY: Final = UserKey(b"k" * 32)
 CHOSEN: Final = Selection(0.5, 0.5, (1.0, 0.0), 0.0, INPUTS_VERSION)
-"""How a sampler that learns chose a case."""
+"""How a learning sampler chose a case."""
 
 
 def keep(path: Path, *results: EvaluationResult, texts: bool = True) -> None:
@@ -33,17 +33,17 @@ def keep(path: Path, *results: EvaluationResult, texts: bool = True) -> None:
 
 
 def change(path: Path, *statements: str) -> None:
-    """Change rows as damage does."""
+    """Change rows like damage would."""
     with closing(sqlite3.connect(path)) as db, db:
         for one in statements:
             db.execute(one)
 
 
 def numbers(found: list[dict[str, Any]]) -> list[int]:
-    """The numbers of the results in rows."""
+    """Return the numbers of the results in rows."""
     return [int(row["request_id"].partition("/")[0], 16) for row in found]
 
 
 def asked(one: EvaluationResult, **fields: Any) -> EvaluationResult:
-    """A result of a case with other fields."""
+    """Return a result of a case with other fields."""
     return replace(one, case=replace(one.case, **fields))

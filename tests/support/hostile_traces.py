@@ -31,7 +31,7 @@ def read_parts(trace_id: bytes, parts: Sequence[Part], closed: Closed = Closed.R
 
 
 def assert_sound(found: TraceReading) -> None:
-    """Each has a status, an id of its own, and a row that any JSON writer takes, without numbers that JSON has not."""
+    """Each has a status, its own id, and a row that any JSON writer accepts, without numbers unknown to JSON."""
     assert found.readings
     assert len({one.case.request_id for one in found.readings}) == len(found.readings)
     for reading in found.readings:
@@ -43,7 +43,7 @@ def assert_sound(found: TraceReading) -> None:
 
 
 def _telling(value: Value, depth: int = 4) -> set[str]:
-    """The short texts, and the keys, that stand in a value: roles, kinds, types, names of fields."""
+    """Return the short texts and keys in a value: roles, kinds, types, names of fields."""
     if isinstance(value, str):
         if value[:1] in ("{", "[", '"') and depth:
             try:
@@ -69,7 +69,7 @@ def _seen() -> tuple[list[str], list[str]]:
 
 
 KEYS, WORDS = _seen()
-"""All attribute keys of the recorded traffic; all short texts and all names of fields within its values."""
+"""All attribute keys of the recorded traffic, and all short texts and field names within its values."""
 
 _LEAF = (
     st.none()
@@ -89,17 +89,17 @@ def nested(leaf: st.SearchStrategy[Any], keys: st.SearchStrategy[str]) -> st.Sea
 
 
 STRUCTURES = nested(_LEAF, st.sampled_from(WORDS) | st.text(max_size=6))
-"""Arrays and lists of keys and values as an attribute can hold them, and as JSON can."""
+"""Arrays and key-value lists, as in an attribute and as in JSON."""
 
 
 def as_json(value: Any) -> str:
-    """JSON as Python writes it: with NaN, and with halves of characters as escapes."""
+    """JSON as Python writes it: with NaN, and with lone surrogates as escapes."""
     return json.dumps(value, default=str)
 
 
 @st.composite
 def texts_of_structures(draw: st.DrawFn) -> str:
-    """A structure in a text: JSON, a Python literal, JSON of JSON, perhaps cut, or with one character changed."""
+    """A structure in a text: JSON, a Python literal, JSON within JSON, possibly cut or with one character changed."""
     structure = draw(STRUCTURES)
     text = draw(st.sampled_from((as_json, repr, lambda one: as_json(as_json(one)), lambda one: f"Node({one!r})")))(
         structure
@@ -143,7 +143,7 @@ ODD: list[Value] = [
     {"": None},
     "x" * 70_000,
 ]
-"""What has broken readers, or could."""
+"""Values that have broken readers, or could."""
 
 ODDITIES = st.integers(0, len(ODD) - 1).map(lambda at: ODD[at])
 VALUES = ODDITIES | STRUCTURES | texts_of_structures()

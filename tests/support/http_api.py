@@ -1,4 +1,4 @@
-"""Another product's HTTP API for tests: answers as it is told, and remembers what it was asked."""
+"""Another product's HTTP API for tests: gives scripted answers, and records its requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Says:
-    """An answer: `data` as JSON, or `content` as it stands; after `seconds`, and when `held` has returned."""
+    """An answer: `data` as JSON, or `content` unchanged; after `seconds`, and once `held` has returned."""
 
     status: int = 200
     data: Any = field(default_factory=dict)
@@ -36,10 +36,10 @@ class Says:
 
 
 class HttpApi:
-    """Listens while the block lasts. Each request gets the next answer of the script, then always the last one.
+    """Listens while the block lasts. Each request gets the next answer of the script; later ones always get the last.
 
-    An answer that is a function is called with what was asked. `port` 0: a free one. `at_once` is the most requests
-    that were open together.
+    An answer that is a function is called with the request. `port` 0: a free one. `at_once` is the highest number of
+    simultaneous requests.
     """
 
     def __init__(self, *script: Says | Callable[[Asked], Says], host: str = "127.0.0.1", port: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""The tree of `deploy/docker/Dockerfile`, made by its own steps, in a root that has Python and nothing else."""
+"""The file tree of `deploy/docker/Dockerfile`, made by its own steps, in a root that contains only Python."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REFUSE_WRITE_AND_EXECUTE = 65  # prctl PR_SET_MDWE
 
 
 def python() -> Path:
-    """The Python of the image, 3.13, where this machine has it; else this one."""
+    """Return the image's Python, 3.13, if this machine has it; else this one."""
     script = "import sys; print(sys.executable)"
     if shutil.which("python3.13"):
         variables = {**os.environ, "PYENV_VERSION": "3.13"}
@@ -39,7 +39,7 @@ def python() -> Path:
 
 
 def dependencies() -> Path:
-    """What the first steps of the Dockerfile make of requirements.lock: the folder /opt/rag-monitor. Made once."""
+    """Return the result of the Dockerfile's first steps, from requirements.lock: /opt/rag-monitor. Made once."""
 
     def make(folder: Path) -> None:
         try:
@@ -54,7 +54,7 @@ def dependencies() -> Path:
 
 
 class Image:
-    """A container's root as the Dockerfile makes it, and its user. What runs in it sees no file outside."""
+    """A container's root as the Dockerfile makes it, and its user. Programs in it see no files outside."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -62,7 +62,7 @@ class Image:
         self.state = root / "var/lib/rag-monitor"
 
     def popen(self, words: Sequence[str], **options: Any) -> subprocess.Popen[str]:
-        """Start a program in it: no shell, no capability, no memory that can be both written and executed."""
+        """Start a program in it: without a shell, capabilities or memory that is both writable and executable."""
 
         def enter() -> None:
             os.chroot(self.root)
@@ -82,11 +82,11 @@ class Image:
         )
 
     def said(self, name: str) -> list[str]:
-        """The words of the last `ENTRYPOINT`, `CMD` or `HEALTHCHECK`."""
+        """Return the words of the last `ENTRYPOINT`, `CMD` or `HEALTHCHECK`."""
         return [one for one in self.instructions if one.name == name][-1].words
 
     def writable(self) -> set[Path]:
-        """The files and folders in it that its user may write to, without those below another one."""
+        """Return the files and folders in it that its user may write to, without those below another one."""
         found = set()
         for folder, folders, files in os.walk(self.root):
             for name in [*folders, *files]:
@@ -101,7 +101,7 @@ class Image:
 
 @contextmanager
 def made() -> Iterator[Image]:
-    """The image, in a folder that goes away. Needs root, as whoever runs containers does."""
+    """Make the image in a temporary folder. Needs root, like running containers."""
     if os.geteuid() != 0:
         unavailable("root, to change the root folder")
     opt, interpreter = dependencies(), python()
@@ -118,7 +118,7 @@ def made() -> Iterator[Image]:
         dockerfile.carry_out(_steps()[1], REPOSITORY, places, interpreter)
         shutil.rmtree(root / "build")
         os.chown(state, USER, USER)
-        for name, minor in (("null", 3), ("urandom", 9)):  # what every container has
+        for name, minor in (("null", 3), ("urandom", 9)):  # as in every container
             (root / "dev").mkdir(exist_ok=True)
             os.mknod(root / "dev" / name, stat.S_IFCHR, os.makedev(1, minor))
             (root / "dev" / name).chmod(0o666)
@@ -129,14 +129,14 @@ def made() -> Iterator[Image]:
 
 
 def _steps() -> tuple[list[dockerfile.Instruction], list[dockerfile.Instruction]]:
-    """The build stage: up to what installs the dependencies, and the rest."""
+    """Return the build stage: up to the installation of the dependencies, and the rest."""
     steps = [one for one in dockerfile.read(DOCKERFILE) if one.stage == 0]
     first = next(at for at, one in enumerate(steps) if one.name == "RUN" and "requirements.lock" in one.text) + 1
     return steps[:first], steps[first:]
 
 
 def _install_python(root: Path, interpreter: Path) -> None:
-    """/usr/bin/python3, its library, and the shared objects that they and C++ extensions load: what distroless has."""
+    """Copy /usr/bin/python3, its library, and the shared objects that they and C++ extensions load: like distroless."""
     script = "import sysconfig; print(sysconfig.get_path('stdlib'))"
     library = Path(subprocess.check_output([interpreter, "-c", script], text=True).strip())
     program = root / "usr/bin/python3"
@@ -153,7 +153,7 @@ def _install_python(root: Path, interpreter: Path) -> None:
 
 
 def _libc_and_cpp() -> list[str]:
-    """The parts of the C library and the C++ library: the image's base has them."""
+    """Return the parts of the C library and the C++ library, which the image's base contains."""
     listed = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
     parts = "c|m|rt|dl|pthread|util|resolv|nss_files|nss_dns|gcc_s|stdc\\+\\+"
     return re.findall(rf"\slib(?:{parts})\.so\.\d+ \([^)]*\) => (\S+)", listed)

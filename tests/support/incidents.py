@@ -1,4 +1,4 @@
-"""Incidents made by hand, as a monitor keeps them."""
+"""Handmade incidents, as a monitor stores them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIRED = 1_700_000_000.0
 
 
 def keep_incident(folder: Path, name: str, text: str = "", *, open_: bool = False) -> Incident:
-    """Keep an incident with one of everything. `text`, of strangers, stands in each of its texts."""
+    """Store an incident with one of everything. The untrusted `text` is in each of its texts."""
     one = Incident(
         id=name,
         app=text or "shop",

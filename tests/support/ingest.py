@@ -1,4 +1,4 @@
-"""The way into a pipeline with a real spool and a real assembly, and batches to send there."""
+"""The entry of a pipeline with a real spool and a real assembly, and batches to send there."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def records(*ids: bytes, text: str = "gen_ai.user.message") -> SpanBatch:
 
 
 class ScriptedInFlight:
-    """Keeps the rows that it is given; refuses more while `backlog` says why."""
+    """Records the rows that it is given; refuses more while `backlog` gives a reason."""
 
     def __init__(self) -> None:
         self.backlog = ""
@@ -67,7 +67,7 @@ class ScriptedInFlight:
 
 
 class ScriptedDesk:
-    """Keeps the feedback that it is given."""
+    """Records the feedback that it is given."""
 
     def __init__(self) -> None:
         self.backlog = ""

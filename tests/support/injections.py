@@ -1,8 +1,8 @@
-"""54 ways to tell a judge what to say, in three fields and six forms: what is found, and what they bring about.
+"""54 ways to instruct a judge, in three fields and six forms: how many are detected, and their effect.
 
-The templates are ours; their kinds are those that scans of the web report. The judge here is a script, so the rate of
-false passes is that of what surrounds a model: it repeats everything that it examines, before and instead of its own
-verdict. What a model believes is measured by the canary, with the model that is configured.
+The templates are our own; their kinds are those that scans of the web report. The judge here is a script that repeats
+everything that it examines, before or instead of its own verdict, so the rate of false passes is that of the protection
+around a model. Whether the configured model itself falls for an attack is measured by the canary.
 """
 
 from __future__ import annotations
@@ -64,19 +64,19 @@ FORMS: Final[dict[str, Callable[[str], str]]] = {
 
 
 class Attack(NamedTuple):
-    """One attack: the `text` stands in `field`."""
+    """One attack: the `text` is in `field`."""
 
     field: str
     form: str
     text: str
 
     def material(self) -> dict[str, str]:
-        """What the judge is given."""
+        """Return the judge's material."""
         fine = {"query": "When does it open?", "context": "It opens at nine.", "response": "It opens at ten."}
         return {**fine, self.field: f"{fine[self.field]} {self.text}"}
 
     def case(self) -> Case:
-        """What the detector is given."""
+        """Return the detector's case."""
         said = self.material()
         retrieved = (Document(said["context"]),)
         return Case(
@@ -85,13 +85,13 @@ class Attack(NamedTuple):
 
 
 def attacks() -> Iterator[Attack]:
-    """All of them."""
+    """Yield all attacks."""
     for template, field, (form, made) in itertools.product(TEMPLATES, FIELDS, FORMS.items()):
         yield Attack(field, form, made(template))
 
 
 def replies(material: dict[str, str]) -> Iterator[str]:
-    """What a judge may reply that repeats what it examines; where it has a verdict of its own, that is `OWN`."""
+    """Yield the replies of a judge that repeats what it examines; if it has its own verdict, that is `OWN`."""
     own = json.dumps({"explanation": "the source says nine", "score": OWN})
     everything = "\n".join(material.values())
     yield own
@@ -102,14 +102,14 @@ def replies(material: dict[str, str]) -> Iterator[str]:
 
 @dataclass
 class Found:
-    """What came of the attacks."""
+    """The effect of the attacks."""
 
     attacks: int = 0
     searched: int = 0
-    """Those in a field that the detector reads: the response is not one."""
+    """Attacks in a field that the detector reads: it does not read the response."""
     detected: int = 0
     guessed: int = 0
-    """Fences that were in the material."""
+    """Fences that occurred in the material."""
     replies: int = 0
     passed: int = 0
     """Replies whose verdict was the one that the attack wanted."""
@@ -122,7 +122,7 @@ class Found:
 
 
 class Suite:
-    """Plays all attacks."""
+    """Runs all attacks."""
 
     def __init__(self, detector: InjectionPattern | None = None) -> None:
         self._detector = detector or InjectionPattern()
@@ -130,7 +130,7 @@ class Suite:
         """Attacks that the detector has not found, by form."""
 
     def run(self) -> Found:
-        """Return what came of them."""
+        """Return their effect."""
         return asyncio.run(self._run())
 
     async def _run(self) -> Found:
@@ -152,7 +152,7 @@ class Suite:
 
 
 def fenced(material: dict[str, str]) -> bool:
-    """Whether each text stands whole between its fences, and the fence nowhere else."""
+    """Return whether each text is complete between its fences, and the fence occurs nowhere else."""
     system, asked = compose(Question("q", "TASK", material, SCHEMA), b"a secret of the process")
     nonce = re.findall(r"\[\[END (\w+)\]\]", system["content"])[-1]
     blocks = [f"[[BEGIN {nonce} {name}]]\n{text}\n[[END {nonce}]]" for name, text in material.items()]
@@ -161,7 +161,7 @@ def fenced(material: dict[str, str]) -> bool:
 
 
 def verdict(reply: str, material: dict[str, Any]) -> int | None:
-    """The score that is read from the reply; None: it is refused."""
+    """Return the score read from the reply, or None if the reply is refused."""
     try:
         return int(read_verdict(reply, SCHEMA, material.values())["score"])
     except JudgeError:

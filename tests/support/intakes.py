@@ -1,4 +1,4 @@
-"""A pipeline that takes what sources bring, settles it when told to, and remembers what it was given."""
+"""A pipeline that takes batches from sources, settles them on demand, and records them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.transport.otlp import wire
 
 
 class RecordingIntake:
-    """`busy`: it has no room. `hold`: what comes is kept in `held`, unsettled. `reject`: how many spans are invalid."""
+    """`busy`: it has no room. `hold`: batches are kept in `held`, unsettled. `reject`: how many spans are invalid."""
 
     def __init__(self, *, hold: bool = False) -> None:
         self.busy = False
@@ -39,18 +39,18 @@ class RecordingIntake:
             self.void.append(ack)
 
     def settle(self, number: int | None = None) -> None:
-        """Settle the first `number` of what is held, all by default."""
+        """Settle the first `number` of the held batches, by default all."""
         for _ in range(len(self.held) if number is None else number):
             self.held.pop(0).settle()
 
     @property
     def traces(self) -> list[int]:
-        """The trace ids of the spans that came, as numbers, in order."""
+        """Return the trace ids of the received spans, as numbers, in order."""
         return [one for batch in self.batches_of_traces for one in batch]
 
     @property
     def batches_of_traces(self) -> list[list[int]]:
-        """The same, by batch."""
+        """Return the same, by batch."""
         return [
             [int.from_bytes(wire.trace_id_of(item)) for group in batch.groups for item in group.items]
             for batch in self.batches

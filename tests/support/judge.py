@@ -1,4 +1,4 @@
-"""The judge around a provider that answers and fails as told."""
+"""The judge around a provider with scripted answers and failures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def down(reason: UnscoredReason = UnscoredReason.PROVIDER_ERROR, retry_after: fl
 
 
 class FakeProvider:
-    """Answers by a function of the number of the call; a fault is raised; takes `seconds` for it."""
+    """Answers with a function of the number of the call, after `seconds`; a fault is raised."""
 
     def __init__(self, answer: Callable[[int], Reply | CallFault], seconds: float = 0.5) -> None:
         self.answer = answer
@@ -58,7 +58,7 @@ class FakeProvider:
 
 
 class Rig:
-    """The judge around `provider`; `pause` makes one that is lent, as the app does it."""
+    """The judge around `provider`; with `pause` it can be paused, as in the application."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Rig:
         return await self.judge.ask(Question("q", "Score.", {"response": text}, SCHEMA, max_tokens=100))
 
     async def reason(self, text: str = "r") -> UnscoredReason | None:
-        """None for a verdict."""
+        """Return the reason, or None for a verdict."""
         try:
             await self.ask(text)
         except JudgeError as error:
@@ -99,6 +99,6 @@ class Rig:
 
 
 def question(name: str, **material: str) -> Question:
-    """A question of a rubric of that name."""
+    """Return a question of a rubric with this name."""
     schema = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
     return Question(name, f"Do {name}.", material or {"context": "c", "response": "r"}, schema, max_tokens=100)

@@ -1,4 +1,4 @@
-"""A real Apache Kafka: one process that is broker and controller, on loopback, with its own data folder."""
+"""A real Apache Kafka: one process as broker and controller, on loopback, with its own data folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _POM = Path(__file__).parents[1] / "kafka" / "pom.xml"
 _ARCHIVE = "kafka.jsa"
 _CLUSTER = "cmFnLW1vbml0b3ItdGVzdA"
 USER, PASSWORD = "monitor", "monitor-secret"
-"""Who may use the second listener, by PLAIN and by SCRAM."""
+"""The user of the second listener, with PLAIN and with SCRAM."""
 
 SETTINGS: dict[str, Any] = {
     "process.roles": "broker,controller",
@@ -32,12 +32,12 @@ SETTINGS: dict[str, Any] = {
     "inter.broker.listener.name": "PLAINTEXT",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL",
     "auto.create.topics.enable": "false",
-    # A group forms at once, a member is missed soon, and a killed broker is taken back soon.
+    # A group forms at once, a lost member is noticed soon, and a killed broker is readmitted soon.
     "group.initial.rebalance.delay.ms": 100,
     "group.min.session.timeout.ms": 1000,
     "broker.heartbeat.interval.ms": 200,
     "broker.session.timeout.ms": 3000,
-    # One process, a few topics: one copy of everything and few threads.
+    # One process, a few topics: no replication and few threads.
     "offsets.topic.replication.factor": 1,
     "offsets.topic.num.partitions": 1,
     "transaction.state.log.replication.factor": 1,
@@ -58,8 +58,8 @@ SETTINGS: dict[str, Any] = {
 class Broker:
     """Apache Kafka in `folder`.
 
-    `address` is its plain listener, `secure` the one with SASL and TLS, which it has where it is given an authority.
-    The ports stay the same over a restart, and so does the data. `settings` are laid over `SETTINGS`.
+    `address` is its plain listener, `secure` the one with SASL and TLS, which needs an authority. Ports and data stay
+    the same over a restart. `settings` override `SETTINGS`.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class Broker:
         self.secure = f"127.0.0.1:{secure}" if authority is not None else None
 
     def start(self) -> Self:
-        """Returns when it answers. On a new folder it formats the storage first."""
+        """Start it, and return when it answers. In a new folder it formats the storage first."""
         return self._start(_jars(), f"-XX:SharedArchiveFile={_ARCHIVE}")
 
     def _start(self, jars: Path, archive: str) -> Self:
-        # Names relative to the jars' folder, where it starts: the archive of classes holds for such names only.
+        # Names relative to the jars' folder, where it starts: the archive of classes is valid for such names only.
         java = [require("java", "default-jre-headless"), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         properties = self.folder / "server.properties"
         if not self.data.exists():
@@ -108,7 +108,7 @@ class Broker:
         return self
 
     def stop(self, seconds: float = 20.0) -> None:
-        """An orderly stop (SIGTERM), by force after `seconds` times `PATIENCE`."""
+        """Stop it in order (SIGTERM), or by force after `seconds` times `PATIENCE`."""
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             try:
@@ -117,13 +117,13 @@ class Broker:
                 self.kill()
 
     def kill(self) -> None:
-        """SIGKILL: as when the machine takes it away. What was acknowledged is on disk or in the page cache."""
+        """Send SIGKILL. Acknowledged data is on disk or in the page cache."""
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait(60)
 
     def suspend(self) -> None:
-        """SIGSTOP: connections stay open, nothing answers."""
+        """Send SIGSTOP: connections stay open, nothing answers."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -135,7 +135,7 @@ class Broker:
 
     @contextlib.contextmanager
     def admin(self) -> Iterator[Any]:
-        """kafka-python's admin client."""
+        """Yield kafka-python's admin client."""
         from kafka import KafkaAdminClient
 
         client = KafkaAdminClient(bootstrap_servers=self.address, client_id="tests")
@@ -145,17 +145,17 @@ class Broker:
             client.close()
 
     def create_topics(self, *names: str, partitions: int = 3, **configs: str) -> None:
-        """Returns when every partition has a leader. `configs` are the topics' own, with `_` for `.`."""
+        """Create topics; return when every partition has a leader. `configs` are the topics' own, with `_` for `.`."""
         options = {"num_partitions": partitions, "replication_factor": 1}
         if configs:
             options["configs"] = {name.replace("_", "."): value for name, value in configs.items()}
         with self.admin() as admin:
             admin.create_topics(dict.fromkeys(names, options), wait_for_metadata=True)
-        for name in names:  # the metadata come a moment before the partitions take anything
+        for name in names:  # the metadata arrive a moment before the partitions accept anything
             wait_until(lambda name=name: len(self.end_offsets(name)) == partitions, 20, f"the partitions of {name}")
 
     def end_offsets(self, topic: str) -> dict[int, int]:
-        """The offset that the next message of each partition gets."""
+        """Return the offset that the next message of each partition will get."""
         from kafka import TopicPartition
         from kafka.admin import OffsetSpec
 
@@ -167,13 +167,13 @@ class Broker:
             return {at.partition: found.offset for at, found in admin.list_partition_offsets(wanted).items()}
 
     def group_offsets(self, group: str) -> dict[tuple[str, int], int]:
-        """What `group` has committed, by topic and partition."""
+        """Return the offsets that `group` has committed, by topic and partition."""
         with self.admin() as admin:
             found = admin.list_group_offsets(group)[group]
         return {(at.topic, at.partition): one.offset for at, one in found.items() if one.offset >= 0}
 
     def segment(self, topic: str, partition: int = 0) -> Path:
-        """The file that holds the messages of a partition, while there is only one."""
+        """Return the file with the messages of a partition, while there is only one."""
         (found,) = (self.data / f"{topic}-{partition}").glob("*.log")
         return found
 
@@ -220,10 +220,10 @@ class Broker:
             pytest.fail(f"Kafka ended with {self.process.returncode}:\n{self.log.read_text()[-3000:]}")
         host, _, port = self.address.partition(":")
         try:
-            # Asked by hand first: the client waits out its whole time-out where nobody listens yet.
+            # Checked by hand first: the client waits for its whole timeout if nobody listens yet.
             socket.create_connection((host, int(port)), timeout=1).close()
             with self.admin() as admin:
-                admin.list_group_offsets("nobody")  # it coordinates groups too, once it has made the topic for that
+                admin.list_group_offsets("nobody")  # it coordinates groups too, once it has created the topic for that
         except (OSError, KafkaError):
             return False
         return True
@@ -245,7 +245,7 @@ def _jars() -> Path:
         shutil.copy(_POM, folder)
         command = [maven, "--batch-mode", "--quiet", "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
         cache.run("Apache Kafka", command, cwd=folder)
-        # A first start writes the archive of the classes that it loaded; every later one takes half the time.
+        # The first start writes the archive of the loaded classes; every later one takes half the time.
         first = Broker(folder / "first")
         first._start(folder, f"-XX:ArchiveClassesAtExit={_ARCHIVE}")
         first.stop(60)

@@ -1,4 +1,4 @@
-"""A group of monitors on one Kafka: traffic for them, made fast; what befalls them; and an account of what came out."""
+"""A group of monitors on one Kafka: fast traffic for them, their faults, and a check of their results."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.support.tools import PATIENCE, wait_until
 
 LETTERS = "rag-monitor-dead-letters"
 _MARK = "5c" * 10 + "a7" * 6
-_STRADDLING = 20  # traces whose messages lie among each other
+_STRADDLING = 20  # traces whose messages are interleaved
 
 
 class Template:
-    """A six-span trace in `parts` messages, encoded once: another trace is the same bytes with other ids."""
+    """A six-span trace in `parts` messages, encoded once: other traces are the same bytes with different ids."""
 
     def __init__(self, parts: int = 1, *, padding: int = 0) -> None:
         whole = rag_trace(_MARK, padding=padding)
@@ -38,11 +38,11 @@ class Template:
 
 
 class Load:
-    """What is sent to a topic of traces and one of rows, with poison in between; remembers it all.
+    """The messages sent to a topic of traces and one of rows, with poison among them; it records all of them.
 
-    Messages of a trace lie among those of others, in one partition where they are keyed. Of each hundred messages for
-    traces one is poison, of five kinds in turn. The fifth is a good message in a batch of its own, whose checksum
-    `spoil` breaks.
+    Messages of a trace are interleaved with those of others, in one partition if they are keyed. One in a hundred
+    messages for traces is poison, of five kinds in turn. The fifth is a good message in a separate batch, whose
+    checksum `spoil` breaks.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Load:
         self._template = Template(parts)
 
     def send(self, traces: int, *, to_be_spoilt: bool = False) -> None:
-        """Send so many traces, a twentieth as many rows, and their poison; returns when all is acknowledged."""
+        """Send this many traces, a twentieth as many rows, and their poison; return when everything is acknowledged."""
         from kafka import KafkaProducer
 
         options = {"acks": "all", "linger_ms": 20, "compression_type": "lz4"}
@@ -96,7 +96,7 @@ class Load:
             self._note(future.get(30), kind, value)
 
     def spoil(self) -> None:
-        """Break the batches that are to be unreadable. The broker is stopped in order for it, and started."""
+        """Break the batches that should be unreadable. The broker is stopped in order for that, and started again."""
         spoilt = [one for one in self.poison if one.carries == "checksum"]
         self._broker.stop()
         for one in spoilt:
@@ -134,7 +134,7 @@ class Replica(MonitorProcess):
         return self.process is not None and self.process.poll() is None
 
     def measure(self) -> None:
-        """Note the most memory that this process has had."""
+        """Record the highest memory use of this process."""
         if self.running:
             assert self.process is not None
             status = Path(f"/proc/{self.process.pid}/status").read_text()
@@ -154,7 +154,7 @@ class Replica(MonitorProcess):
 
 
 class Fleet:
-    """Replicas of one configuration, and what befalls them, drawn from a seed."""
+    """Replicas of one configuration, and their faults, drawn from a seed."""
 
     def __init__(self, folder: Path, count: int, config: dict[str, Any], *, seed: int = 1) -> None:
         self._draw = random.Random(seed)
@@ -174,12 +174,12 @@ class Fleet:
         return self
 
     def wait_ready(self) -> None:
-        """Wait until each replica listens, one that was just started again too. Fails if one has ended by itself."""
+        """Wait until each replica listens, even one that was just restarted. Fails if one has ended by itself."""
         for one in self.replicas:
             wait_until(one.ready, 90, "readiness of a replica")
 
     def befall(self) -> None:
-        """One replica is killed (it may lose its disk) and started again, or stands still for some seconds."""
+        """Kill one replica (it may lose its disk) and start it again, or suspend it for some seconds."""
         victim = self._draw.choice(self.replicas)
         kind = self._draw.choice(("killed", "killed without a disk", "suspended", "suspended", "suspended for long"))
         self.befell[kind] += 1
@@ -195,7 +195,7 @@ class Fleet:
             victim.send_signal(signal.SIGCONT)
 
     def check(self) -> None:
-        """The ledger of each replica that answers balances, now."""
+        """Check that the ledger of each replica that answers balances now."""
         for one in self.replicas:
             one.measure()
             with contextlib.suppress(OSError):
@@ -213,7 +213,7 @@ class Fleet:
 
 
 def read_all(broker: Broker, topic: str) -> list[Any]:
-    """Every record of a topic, each partition in order."""
+    """Return every record of a topic, each partition in order."""
     from kafka import KafkaConsumer, TopicPartition
 
     consumer = KafkaConsumer(bootstrap_servers=broker.address, group_id=None, auto_offset_reset="earliest")
@@ -230,14 +230,14 @@ def read_all(broker: Broker, topic: str) -> list[Any]:
 
 
 def left(broker: Broker, group: str, topics: Iterable[str]) -> dict[tuple[str, int], int]:
-    """By partition, how many messages the group has not committed; only those of which there are any."""
+    """Return how many messages the group has not committed, by partition; without partitions that have none."""
     committed = broker.group_offsets(group)
     ends = {(topic, number): end for topic in topics for number, end in broker.end_offsets(topic).items()}
     return {at: end - committed.get(at, 0) for at, end in ends.items() if end != committed.get(at, 0)}
 
 
 def wait_for_all(broker: Broker, group: str, topics: Sequence[str], seconds: float) -> None:
-    """Until the group has committed the end of every partition."""
+    """Wait until the group has committed the end of every partition."""
     deadline = time.monotonic() + seconds * PATIENCE
     while missing := left(broker, group, topics):
         assert time.monotonic() < deadline, f"not committed after {seconds * PATIENCE:g} s: {missing}"
@@ -245,7 +245,7 @@ def wait_for_all(broker: Broker, group: str, topics: Sequence[str], seconds: flo
 
 
 class Account(NamedTuple):
-    """Results by request and evaluator; `changed` are repeats with another score than the first."""
+    """Results by request and evaluator; `changed` are repeats with a different score from the first."""
 
     results: dict[tuple[str, str], list[dict[str, Any]]]
     rows: int
@@ -274,7 +274,7 @@ class Dead(NamedTuple):
 
 
 def dead_letters(broker: Broker) -> Counter[Dead]:
-    """Where the messages lay for which there are dead letters, why, and how many letters there are for each."""
+    """Return the positions of the messages with dead letters, the reasons, and the number of letters for each."""
     found: Counter[Dead] = Counter()
     for record in read_all(broker, LETTERS):
         told = {name.removeprefix("ragmonitor."): value.decode() for name, value in record.headers}

@@ -1,4 +1,4 @@
-"""The source `kafka` at work on a broker, for tests: run in a task, observed from beside."""
+"""The source `kafka` at work on a broker, for tests: run in a task and observed from outside."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.tools import until
 
 
 def export(trace: int) -> bytes:
-    """A request with one span of the trace with this number."""
+    """Return a request with one span of the trace with this number."""
     request = ExportTraceServiceRequest()
     scope = request.resource_spans.add().scope_spans.add()
     scope.spans.add(trace_id=trace.to_bytes(16), span_id=bytes(7) + b"\1", name="answer")
@@ -27,12 +27,12 @@ def export(trace: int) -> bytes:
 
 
 def key(trace: int) -> bytes:
-    """As the Collector writes it."""
+    """Return the key of a trace as the Collector writes it."""
     return b"%032x" % trace
 
 
 class Record(NamedTuple):
-    """A message as kafka-python hands it out."""
+    """A message as kafka-python delivers it."""
 
     topic: str
     partition: int
@@ -62,7 +62,7 @@ class Running:
 
 @asynccontextmanager
 async def reading(broker: Broker, intake: RecordingIntake, **options: Any) -> AsyncIterator[Running]:
-    """The source while the context lasts, ready at its begin unless `ready=False`."""
+    """Run the source while the context lasts; it is ready at the start unless `ready=False`."""
     ready = options.pop("ready", True)
     made = made_runtime(SystemClock())
     source = KafkaSource.model_validate({"brokers": broker.address, "session_timeout": "6s", **options})
@@ -84,7 +84,7 @@ async def reading(broker: Broker, intake: RecordingIntake, **options: Any) -> As
 
 
 def produce(broker: Broker, topic: str, messages: Iterable[tuple[bytes | None, bytes | None]], **options: Any) -> None:
-    """Write messages (key, value), acknowledged; with `partition` to one of them."""
+    """Write messages (key, value) and wait for their acknowledgement; with `partition`, to that one."""
     from kafka import KafkaProducer
 
     partition = options.pop("partition", None)

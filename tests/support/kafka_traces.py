@@ -1,4 +1,4 @@
-"""Traffic for Kafka tests: RAG traces as OTLP, keyed by trace id, rows, and messages that no one can read.
+"""Traffic for Kafka tests: RAG traces as OTLP, keyed by trace id, rows, and unreadable messages.
 
 Everything follows from the seed, so a test can account for each message.
 """
@@ -22,7 +22,7 @@ Encoding = Literal["otlp_proto", "otlp_json"]
 Poison = Literal["truncated", "random", "other_encoding", "no_object", "checksum"]
 
 UNREADABLE: tuple[Poison, ...] = ("truncated", "random", "other_encoding", "no_object")
-"""What a producer can send. The fifth, `checksum`, happens to what lies in the log: `break_checksum`."""
+"""The kinds that a producer can send. The fifth, `checksum`, is made in the log: `break_checksum`."""
 
 _SPANS = (
     ("ask", "CHAIN", -1),
@@ -36,7 +36,7 @@ _SPANS = (
 
 @dataclass(frozen=True)
 class Sent:
-    """One message: where it was put, and what it carries (a trace id, a row id, or the kind of poison)."""
+    """One message: its position, and its content (a trace id, a row id, or the kind of poison)."""
 
     topic: str
     partition: int
@@ -52,7 +52,7 @@ def trace_id(seed: int, number: int) -> str:
 def rag_trace(
     id_: str, *, bad: bool = False, start_ns: int = 1_700_000_000_000_000_000, padding: int = 0, service: str = "shop"
 ) -> ExportTraceServiceRequest:
-    """One trace of six spans in OpenInference's dialect; `padding` more bytes of context make it a heavy one."""
+    """Return a trace of six spans in OpenInference's dialect; `padding` adds bytes of context to make it large."""
     request = ExportTraceServiceRequest()
     resource = request.resource_spans.add()
     _set(resource.resource.attributes, {"service.name": service})
@@ -92,14 +92,14 @@ def rag_trace(
 
 
 def encoded(request: Any, encoding: Encoding) -> bytes:
-    """The request as the Collector's Kafka exporter writes it."""
+    """Return the request as the Collector's Kafka exporter writes it."""
     if encoding == "otlp_proto":
         return request.SerializeToString()
     return json.dumps(as_otlp_json(request), separators=(",", ":")).encode()
 
 
 def in_parts(request: ExportTraceServiceRequest, count: int) -> list[ExportTraceServiceRequest]:
-    """The spans of one trace dealt out over `count` messages; the root is in the last."""
+    """Return the spans of one trace distributed over `count` messages; the root is in the last."""
     parts = []
     for at in range(count):
         part = ExportTraceServiceRequest()
@@ -114,7 +114,7 @@ def in_parts(request: ExportTraceServiceRequest, count: int) -> list[ExportTrace
 
 
 def row(id_: str, *, bad: bool = False) -> dict[str, Any]:
-    """One case as a row."""
+    """Return one case as a row."""
     return {
         "request_id": id_,
         "request": "Can I get my money back?",
@@ -124,13 +124,13 @@ def row(id_: str, *, bad: bool = False) -> dict[str, Any]:
 
 
 def poison(kind: Poison, encoding: Encoding | Literal["case"], draw: random.Random) -> bytes:
-    """A message that cannot be read as `encoding`."""
+    """Return a message that cannot be read as `encoding`."""
     good = rag_trace(f"{draw.getrandbits(128) | 1:032x}")
     if kind == "truncated":
         whole = json.dumps(row("r")).encode() if encoding == "case" else encoded(good, encoding)
         return whole[: len(whole) * 2 // 3]
     if kind == "random":
-        return b"\xff" + draw.randbytes(200)  # 0xff opens no protobuf field and no JSON text
+        return b"\xff" + draw.randbytes(200)  # 0xff begins no protobuf field and no JSON text
     if kind == "other_encoding":
         return encoded(good, "otlp_proto" if encoding != "otlp_proto" else "otlp_json")
     if kind == "no_object":
@@ -139,7 +139,7 @@ def poison(kind: Poison, encoding: Encoding | Literal["case"], draw: random.Rand
 
 
 class Traffic:
-    """A producer of test traffic to the broker at `address`; remembers in `sent` what was acknowledged, in order."""
+    """A producer of test traffic to the broker at `address`; `sent` records the acknowledged messages, in order."""
 
     def __init__(self, address: str, *, seed: int = 1, **options: Any) -> None:
         from kafka import KafkaProducer
@@ -152,7 +152,7 @@ class Traffic:
     def traces(
         self, topic: str, count: int, encoding: Encoding = "otlp_proto", *, parts: int = 1, bad: float = 0.0
     ) -> list[str]:
-        """Send `count` traces of six spans, each in `parts` messages, `bad` of them ungrounded; their ids."""
+        """Send `count` traces of six spans, each in `parts` messages, `bad` of them ungrounded; return their ids."""
         ids = []
         for _ in range(count):
             id_ = trace_id(self._seed, self._number)
@@ -165,7 +165,7 @@ class Traffic:
         return ids
 
     def rows(self, topic: str, count: int) -> list[str]:
-        """Send `count` rows, keyed by their ids, which are returned."""
+        """Send `count` rows, keyed by their ids, and return the ids."""
         ids = []
         for _ in range(count):
             id_ = f"row-{self._seed}-{self._number}"
@@ -184,7 +184,7 @@ class Traffic:
         each: int = 1,
         partition: int | None = None,
     ) -> list[Sent]:
-        """Send messages that cannot be read as `encoding`, `each` of every kind; where they lie."""
+        """Send messages that cannot be read as `encoding`, `each` of every kind; return their positions."""
         before = len(self.sent)
         for kind in kinds:
             for _ in range(each):
@@ -214,7 +214,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Batch:
-    """A record batch in a log segment: its place in the file, and the offsets that it spans (both included)."""
+    """A record batch in a log segment: its position in the file, and its first and last offset."""
 
     at: int
     size: int
@@ -223,7 +223,7 @@ class Batch:
 
 
 def batches(segment: bytes) -> Iterator[Batch]:
-    """The record batches of a log segment (message format 2: base offset int64, length int32, ... last delta at 23)."""
+    """Yield the record batches of a log segment (format 2: base offset int64, length int32, ... last delta at 23)."""
     at = 0
     while at < len(segment):
         first, length = struct.unpack_from(">qi", segment, at)
@@ -233,10 +233,10 @@ def batches(segment: bytes) -> Iterator[Batch]:
 
 
 def break_checksum(segment: Path, offset: int) -> range:
-    """Flip a bit in the batch that holds `offset`, in the file of a broker that was stopped in order; its offsets.
+    """Flip a bit in the batch with `offset`, in the file of a broker that was stopped in order; return its offsets.
 
-    The broker serves it as it is. After SIGKILL it would check its log and cut it off before this batch, so start and
-    stop it in order from here on.
+    The broker serves it unchanged. After SIGKILL it would check its log and truncate it before this batch, so start
+    and stop it in order from then on.
     """
     content = bytearray(segment.read_bytes())
     (broken,) = (one for one in batches(bytes(content)) if one.first <= offset <= one.last)

@@ -1,4 +1,4 @@
-"""Real tools for the Kubernetes manifests: kubectl's kustomize, Helm, and kubeconform with everybody's schemas."""
+"""Real tools for the Kubernetes manifests: kubectl's kustomize, Helm, and kubeconform with all schemas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.tools import require
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "rag-monitor"
 VERSIONS = ("1.30.0", "1.37.0")
-"""Of Kubernetes: the oldest that the manifests are for, and the newest known here."""
+"""Kubernetes versions: the oldest that the manifests support, and the newest known here."""
 
 _RECIPES = ROOT / "tests" / "kubernetes"
 _DEFINITIONS = (
@@ -48,12 +48,12 @@ Manifest = dict[str, Any]
 
 
 def kustomize(folder: Path) -> str:
-    """What `kubectl kustomize` makes of a folder; an error of its fails the test."""
+    """Return the output of `kubectl kustomize` for a folder; an error fails the test."""
     return _said([_program("kubectl"), "kustomize", str(folder)])
 
 
 def template(*arguments: str, name: str = "rag-monitor", chart: Path = CHART) -> str:
-    """What `helm template` makes of a chart; an error of its fails the test."""
+    """Return the output of `helm template` for a chart; an error fails the test."""
     return _said([_program("helm"), "template", name, str(chart), *arguments])
 
 
@@ -66,7 +66,7 @@ def documents(text: str) -> list[Manifest]:
 
 
 def faults(text: str, version: str) -> list[str]:
-    """What kubeconform finds wrong in manifests, a kind without a schema among it. The schemas are strict."""
+    """Return kubeconform's findings in manifests, including kinds without a schema. The schemas are strict."""
     place = f"{_schemas() / version}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json"
     command = [str(_modules() / "kubeconform"), "-strict", "-output", "json", "-verbose", "-schema-location", place]
     done = _run([*command, "-"], text)
@@ -76,14 +76,14 @@ def faults(text: str, version: str) -> list[str]:
 
 
 def scaler(kind: str) -> Mapping[str, Mapping[str, Any]]:
-    """The parameters of a scaler of KEDA by name, as KEDA's own description has them."""
+    """Return the parameters of a KEDA scaler by name, from KEDA's own description."""
     described = json.loads((_modules() / _SCALERS).read_text())["scalers"]
     (found,) = (one for one in described if one["type"] == kind)
     return {one["name"]: one for one in found["parameters"]}
 
 
 def made() -> None:
-    """Make all of it, where that has not been done yet."""
+    """Make everything that has not been made yet."""
     _schemas()
 
 
@@ -130,7 +130,7 @@ def _modules() -> Path:
     def make(folder: Path) -> None:
         go = require("go")
         module, _, version = checker.partition("@")
-        # One at a time, and after everybody else: the tests that need it wait, and no others.
+        # One package at a time and with low priority: only the tests that need it wait.
         build = ["nice", "-n", "5", "env", f"GOBIN={folder}", go, "install", "-p", "1", "-trimpath", "-ldflags=-s -w"]
         cache.run("kubeconform", [*build, f"{module}/cmd/kubeconform@{version}"], cwd=folder)
         for other in others:
@@ -145,7 +145,7 @@ def _modules() -> Path:
 
 @once
 def _schemas() -> Path:
-    """A folder for each version of Kubernetes, with the schema of each kind, those of the operators among them."""
+    """Make a folder for each version of Kubernetes, with the schema of each kind, including those of the operators."""
     wheels, modules = _wheels(), _modules()
 
     def make(folder: Path) -> None:
@@ -184,7 +184,7 @@ def _collect(schema: Any, known: Mapping[str, Any], needed: dict[str, Any]) -> N
 
 
 def _closed(schema: Any) -> Any:
-    """The same schema, where no object may have a field that it does not name: the cluster would drop it silently."""
+    """Return the schema with unknown fields forbidden in every object: the cluster would drop them silently."""
     if isinstance(schema, list):
         return [_closed(one) for one in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""Labels of people, for tests."""
+"""Labels by people, for tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from monitor.model.label import Label, LabelDraw, LabelVerdict
 
 
 def label(number: int = 0, **fields: Any) -> Label:
-    """Make a label of the result `number`: good, by ana, drawn stratified by a chance of a tenth."""
+    """Make a label for the result `number`: good, by ana, from a stratified draw with probability 0.1."""
     random = fields.get("draw", LabelDraw.STRATIFIED).measures
     defaults: dict[str, Any] = {
         "result_id": f"{number:032x}",

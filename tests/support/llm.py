@@ -1,4 +1,4 @@
-"""A scripted language model behind the OpenAI chat API, over real HTTP on loopback, in a thread of its own.
+"""A scripted language model behind the OpenAI chat API, over real HTTP on loopback, in a separate thread.
 
     with LLMServer() as llm:                       # llm.url is the `api_base`: http://127.0.0.1:PORT/v1
         llm.always(verdict(score=5, explanation="fine"))         # the answer to every request from now on
@@ -6,7 +6,7 @@
         llm.always(lambda asked: verdict(score=1) if "Mars" in asked.data["response"] else verdict(score=5))
         ...
         llm.requests[0].prompt                     # all messages as one text
-        llm.requests[0].data["response"]           # the untrusted material, by name, as it stood between the fences
+        llm.requests[0].data["response"]           # the untrusted material, by name, as it was between the fences
         llm.requests[0].body, .headers, .at        # the JSON body, headers in lower case, time.monotonic() of arrival
 
 A reply is a `Reply` or a function from `Asked` to a `Reply`. What a provider can do wrong, one function each:
@@ -34,7 +34,7 @@ _BLOCK = re.compile(r"\[\[BEGIN (\w+) (\w+)\]\]\n(.*?)\n\[\[END \1\]\]", re.DOTA
 
 @dataclass(frozen=True)
 class Asked:
-    """One request as it came in."""
+    """One request as received."""
 
     path: str
     headers: dict[str, str]
@@ -47,19 +47,19 @@ class Asked:
 
     @property
     def fence(self) -> str:
-        """The word of the fences around the material; empty without material."""
+        """Return the word in the fences around the material; empty without material."""
         found = _BLOCK.search(self.prompt)
         return found[1] if found else ""
 
     @cached_property
     def data(self) -> dict[str, str]:
-        """The fenced material by name."""
+        """Return the fenced material by name."""
         return {name: text for _nonce, name, text in _BLOCK.findall(self.prompt)}
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What goes over the wire; `body` is bytes, or an object sent as JSON."""
+    """A reply on the wire; `body` is bytes, or an object sent as JSON."""
 
     body: Any = None
     status: int = 200
@@ -70,14 +70,14 @@ class Reply:
     every: float = 0.0  # seconds before each single byte of the body: a drip
     hang: bool = False  # never answers
     reset: bool = False  # closes the connection with a TCP reset
-    only: int | None = None  # closes the connection after so many bytes of the body
+    only: int | None = None  # closes the connection after this many bytes of the body
 
 
 Script: TypeAlias = "Reply | Callable[[Asked], Reply]"
 
 
 def says(content: str | None, *, finish: str = "stop", refusal: str | None = None, **message: Any) -> Reply:
-    """A well-formed completion whose text is `content`, with usage 100 in and 20 out."""
+    """Return a well-formed completion whose text is `content`, with usage 100 in and 20 out."""
     return Reply(
         {
             "id": "chatcmpl-1",
@@ -97,7 +97,7 @@ def says(content: str | None, *, finish: str = "stop", refusal: str | None = Non
 
 
 def verdict(**answer: Any) -> Reply:
-    """A completion whose text is the JSON object `answer`."""
+    """Return a completion whose text is the JSON object `answer`."""
     return says(json.dumps(answer))
 
 
@@ -110,7 +110,7 @@ def hang() -> Reply:
 
 
 def drip(reply: Reply, every: float = 0.5) -> Reply:
-    """The headers at once, then a byte every `every` seconds: no read timeout ever trips."""
+    """Return the reply with its headers at once and a byte every `every` seconds, so that no read timeout fires."""
     return replace(reply, every=every)
 
 
@@ -119,12 +119,12 @@ def reset() -> Reply:
 
 
 def broken_off(reply: Reply, only: int = 20) -> Reply:
-    """The headers and a few bytes, and no more."""
+    """Return a reply that ends after the headers and a few bytes."""
     return replace(reply, only=only)
 
 
 def status(code: int, *, retry_after: float | None = None, message: str = "scripted", kind: str = "scripted") -> Reply:
-    """An error as OpenAI words it."""
+    """Return an error in OpenAI's wording."""
     headers = {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
     return Reply({"error": {"message": message, "type": kind, "code": kind}}, status=code, headers=headers)
 
@@ -138,7 +138,7 @@ def not_found() -> Reply:
 
 
 def no_quota() -> Reply:
-    """A 429 that no waiting mends."""
+    """Return a 429 that does not go away by waiting."""
     message = "You exceeded your current quota, please check your plan and billing details."
     return status(429, message=message, kind="insufficient_quota")
 
@@ -160,12 +160,12 @@ def truncated() -> Reply:
 
 
 def filtered() -> Reply:
-    """A content filter within a 200."""
+    """Return a content filter's refusal in a 200."""
     return says("", finish="content_filter")
 
 
 def filtered_request() -> Reply:
-    """A content filter as a 400."""
+    """Return a content filter's refusal as a 400."""
     return status(400, message="The response was filtered by the content management policy", kind="content_filter")
 
 
@@ -174,7 +174,7 @@ def too_long() -> Reply:
 
 
 def no_formats() -> Reply:
-    """A provider that does not know structured output."""
+    """Return the error of a provider without structured output."""
     return status(400, message="response_format json_schema is not supported by this model", kind="unsupported")
 
 
@@ -192,12 +192,12 @@ def redirect(to: str) -> Reply:
 
 
 def bomb(size: int) -> Reply:
-    """A reply of some kilobytes that inflates to `size` bytes."""
+    """Return a reply of some kilobytes that inflates to `size` bytes."""
     return Reply(gzip.compress(bytes(size)), headers={"content-encoding": "gzip"})
 
 
 class LLMServer:
-    """The server. Serves from entering the context until leaving it; a request beyond the script is a 500."""
+    """The server. Serves while the context lasts; a request beyond the script gets a 500."""
 
     def __init__(self) -> None:
         self.requests: list[Asked] = []
@@ -245,7 +245,7 @@ class LLMServer:
             while await self._one(reader, writer):
                 pass
         except (asyncio.CancelledError, asyncio.IncompleteReadError, ConnectionError):
-            pass  # the client went away, or the server stops
+            pass  # the client is gone, or the server is stopping
         finally:
             writer.close()
 

@@ -34,7 +34,7 @@ async def score(evaluator: Evaluator, response: str = "It is.", **case: object) 
     return found
 
 
-# Texts of 200,000 characters that make patterns with nested or unanchored repeats take hours.
+# Texts of 200,000 characters on which patterns with nested or unanchored repeats would take hours.
 _UNITS = (
     "a", " ", ".", "-", "*", "0", "\u00e9", "\u0430", "<", "<!--", '"', "[", "q: a: ", "q: ", "a: ", "eyJ", "a@",
     "a.", "1 ", "ab ", "01", "010101010 ", ".- ", "- ", "ignore ", "ignore all ", "you are ", "your ", "part 1 ", "a0",
@@ -51,13 +51,13 @@ HOSTILE = [unit * (200_000 // len(unit)) for unit in _UNITS] + [
 
 
 def assert_hostile_texts_take_linear_time(evaluator: Evaluator) -> None:
-    """Each is the question, the document and the response at once."""
+    """Each text is used as question, document and response at once."""
     for text in HOSTILE:
         assert_linear(lambda part: finish(outcome(evaluator, part, query=part, contexts=[part])), text)
 
 
 def finish(work: Coroutine[Any, Any, Outcome]) -> Outcome:
-    """The outcome of a local evaluator, which waits for nothing."""
+    """Return the outcome of a local evaluator, which never waits."""
     try:
         work.send(None)
     except StopIteration as end:

@@ -1,4 +1,4 @@
-"""A real monitor in a process of its own, and what it says over HTTP."""
+"""A real monitor in a separate process, and its answers over HTTP."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ main()
 
 
 def faster(speed: float) -> Callable[[list[str]], list[str]]:
-    """Return what `MonitorProcess.around` needs for a monitor whose clocks run `speed` times as fast from its start.
+    """Return the `MonitorProcess.around` for a monitor whose clocks run `speed` times as fast from its start.
 
-    So do its sleeps of ten seconds and more, which are its schedules. Shorter waits, time limits and the clocks of its
-    workers stay: they are for the machine and the network, which get no faster.
+    So do its sleeps of ten seconds or more, which are its schedules. Shorter waits, time limits and the clocks of its
+    workers stay unchanged: they depend on the machine and the network, which get no faster.
     """
     return lambda command: [command[0], "-c", _FASTER, f"{speed:g}", *command[3:]]
 
@@ -68,9 +68,9 @@ class MonitorProcess:
         }
         self.log = folder / "monitor.log"
         self.environment: dict[str, str] | None = None
-        """Its environment variables; None: those of the tests."""
+        """Its environment variables; None means those of the tests."""
         self.around: Callable[[list[str]], list[str]] = list
-        """Returns the command that runs its command, such as one that limits its memory."""
+        """Wraps its command, for example in one that limits its memory."""
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
@@ -79,7 +79,7 @@ class MonitorProcess:
         return self
 
     def spawn(self) -> None:
-        """Start it, and go on at once."""
+        """Start it without waiting."""
         not_in_quick("tests that start a whole monitor")
         path = self.write()
         with self.log.open("ab") as log:
@@ -91,7 +91,7 @@ class MonitorProcess:
             )
 
     def write(self, **changes: Any) -> Path:
-        """Write its configuration file, in one step, with these sections in place of those before."""
+        """Write its configuration file atomically, with these sections in place of the previous ones."""
         self.config.update(changes)
         path = self.folder / "config.yaml"
         beside = path.with_suffix(".new")
@@ -100,12 +100,12 @@ class MonitorProcess:
         return path
 
     def reload(self, **changes: Any) -> str:
-        """Write its configuration file and have it reloaded over HTTP; the answer, `200 ...` or `500 ...`."""
+        """Write its configuration file and reload it over HTTP; return the answer, `200 ...` or `500 ...`."""
         self.write(**changes)
         return self.ask_to_reload()
 
     def ask_to_reload(self) -> str:
-        """The answer to `POST /-/reload`."""
+        """Return the answer to `POST /-/reload`."""
         request = urllib.request.Request(f"http://127.0.0.1:{self.metrics_port}/-/reload", b"", method="POST")
         try:
             with urllib.request.urlopen(request, timeout=60 * PATIENCE) as answer:
@@ -127,7 +127,7 @@ class MonitorProcess:
             return answer.read().decode()
 
     def samples(self) -> dict[str, list[tuple[dict[str, str], float]]]:
-        """One scrape: all samples by name."""
+        """Return one scrape: all samples by name."""
         found = defaultdict(list)
         for family in text_string_to_metric_families(self.get("/metrics")):
             for sample in family.samples:
@@ -140,7 +140,7 @@ class MonitorProcess:
         return sum(one.value for family in families for one in family.samples if labels.items() <= one.labels.items())
 
     def wait_for_total(self, number: float, name: str, **labels: str) -> None:
-        """Wait until the samples `name` with these labels add up to `number`: a scrape may be a second old."""
+        """Wait until the samples `name` with these labels add up to `number`; a scrape may be a second old."""
         wait_until(lambda: self.total(name, **labels) == number, 30, f"{number:g} of {name} {labels or ''}")
 
     def post(
@@ -155,22 +155,22 @@ class MonitorProcess:
             return error.code
 
     def children(self) -> list[int]:
-        """The processes that it has started and that have not ended: its workers, and none that makes a report."""
+        """Return its running child processes: its workers, without processes that make a report."""
         assert self.process is not None
         found: list[int] = []
-        for task in Path(f"/proc/{self.process.pid}/task").iterdir():  # each thread has those that it has started
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():  # each thread lists its own children
             with suppress(OSError):  # one that has ended
                 found += map(int, (task / "children").read_text().split())
         return [one for one in found if b"own_process" not in _command_of(one)]
 
     def resident(self, key: str = "VmRSS") -> int:
-        """Bytes of its resident memory; with `VmHWM` the highest number so far."""
+        """Return its resident memory in bytes; with `VmHWM` the highest so far."""
         assert self.process is not None
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.partition(f"{key}:")[2].split()[0]) * 1024
 
     def terminate(self, seconds: float = 10.0) -> int:
-        """SIGTERM, and its exit status. Fails when it takes longer than `seconds` times `PATIENCE`."""
+        """Send SIGTERM and return its exit status. Fails if it takes longer than `seconds` times `PATIENCE`."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(seconds * PATIENCE)
@@ -188,7 +188,7 @@ class MonitorProcess:
 
 
 def assert_balanced(samples: dict[str, list[tuple[dict[str, str], float]]]) -> float:
-    """The ledger of one scrape balances, for every app, source and evaluator. Returns the traces received."""
+    """Check that the ledger of one scrape balances, for every app, source and evaluator. Return the traces received."""
 
     def by(name: str, *keys: str) -> dict[tuple[str, ...], float]:
         sums: dict[tuple[str, ...], float] = defaultdict(float)

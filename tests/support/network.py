@@ -1,4 +1,4 @@
-"""A TCP proxy that does to connections what networks do: it resets them, cuts them and slows them down."""
+"""A TCP proxy that treats connections like a bad network: it resets them, cuts them and slows them down."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _PIECE = 4096
 
 @dataclass(frozen=True)
 class Trouble:
-    """What happens to one connection. `after` counts the client's bytes that reach the server before it ends.
+    """The fate of one connection. `after` counts the client's bytes that reach the server before it ends.
 
-    `reset` sends RST; otherwise it is closed in order. `rate` is in bytes a second, both ways; None: as fast as it can.
+    `reset` sends RST; otherwise it is closed in order. `rate` is in bytes a second, both ways; None means unlimited.
     """
 
     after: int | None = None
@@ -28,9 +28,9 @@ class Trouble:
 
 
 class Proxy:
-    """Listens on a port of 127.0.0.1 and passes each connection on to `port`, with the trouble that `script` gives it.
+    """Listens on a port of 127.0.0.1 and passes each connection on to `port`, with the trouble from `script`.
 
-    `script` takes the number of the connection, counted from 0; None: no trouble.
+    `script` is called with the number of the connection, counted from 0; None means no trouble.
     """
 
     def __init__(self, port: int, script: Callable[[int], Trouble | None]) -> None:
@@ -100,7 +100,7 @@ class Proxy:
     async def _pass(
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter, rate: float | None, at_most: int | None
     ) -> bool:
-        """Pass on what comes. Return whether it was ended after `at_most` bytes."""
+        """Pass on incoming bytes. Return whether it was ended after `at_most` bytes."""
         passed = 0
         with suppress(OSError):
             while data := await reader.read(_PIECE):

@@ -1,4 +1,4 @@
-"""A receiver under test: an intake that does as it is told, requests to send, a receiver in a thread or a process."""
+"""A receiver under test: a scripted intake, requests to send, a receiver in a thread or a process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.runtime import runtime as make_runtime
 
 
 class ScriptedIntake:
-    """Remembers what it took. Before that, each call does the next step of the script: an answer, or an exception.
+    """Records accepted batches. First, each call does the next step of the script: an answer, or an exception.
 
     `always` is a step for every call after the script; a function among the steps is called for the answer.
     """
@@ -56,7 +56,7 @@ class ScriptedIntake:
 
     @property
     def items(self) -> list[bytes]:
-        """All spans or log records that were taken, encoded."""
+        """Return all accepted spans or log records, encoded."""
         return [item for batch in self.batches for group in batch.groups for item in group.items]
 
     @property
@@ -65,7 +65,7 @@ class ScriptedIntake:
 
 
 class Serving:
-    """A receiver that serves: where, and what it tells of itself."""
+    """A running receiver: its address, its intake and its runtime."""
 
     def __init__(self, address: str, intake: ScriptedIntake, runtime: Runtime) -> None:
         self.address = address
@@ -79,7 +79,7 @@ class Serving:
 
 @contextlib.contextmanager
 def serving(source: Source, intake: ScriptedIntake | None = None, runtime: Runtime | None = None) -> Iterator[Serving]:
-    """Run `source` in a thread of its own, until the block ends. Raises what `run` raises."""
+    """Run `source` in a separate thread, until the block ends. Raises what `run` raises."""
     taking = intake if intake is not None else ScriptedIntake()
     lent = runtime if runtime is not None else make_runtime(SystemClock())
 
@@ -97,7 +97,7 @@ def serving(source: Source, intake: ScriptedIntake | None = None, runtime: Runti
 
 
 def span_request(count: int = 1, **fields: Any) -> ExportTraceServiceRequest:
-    """A request with `count` valid spans of one trace each; `fields` are set on every span."""
+    """Return a request with `count` valid spans of one trace each; `fields` are set on every span."""
     request = ExportTraceServiceRequest()
     spans = request.resource_spans.add().scope_spans.add().spans
     for index in range(count):
@@ -116,7 +116,7 @@ def log_request(count: int = 1) -> ExportLogsServiceRequest:
 
 
 def length_delimited(number: int, content: bytes) -> bytes:
-    """A field of a protobuf message that holds bytes, a text or a message."""
+    """Return a field of a protobuf message that contains bytes, a text or a message."""
     length, size = b"", len(content)
     while size > 0x7F:
         length += bytes([size & 0x7F | 0x80])
@@ -125,7 +125,7 @@ def length_delimited(number: int, content: bytes) -> bytes:
 
 
 def as_otlp_json(request: Any) -> Any:
-    """The request in OTLP's JSON encoding, by protobuf's own mapping and with the ids made hex."""
+    """Return the request in OTLP's JSON encoding, by protobuf's own mapping but with ids in hex."""
     data = MessageToDict(request, use_integers_for_enums=True)
 
     def hex_ids(value: Any) -> None:
@@ -144,7 +144,7 @@ def as_otlp_json(request: Any) -> Any:
 
 
 class ReceiverProcess:
-    """A receiver with an intake that takes everything, in a process of its own: for its memory and processor time."""
+    """A receiver whose intake accepts everything, in a separate process: to measure memory and processor time."""
 
     def __init__(self, type_name: str, **options: Any) -> None:
         self._process = subprocess.Popen(
@@ -161,8 +161,8 @@ class ReceiverProcess:
 
     @contextlib.contextmanager
     def growth(self) -> Iterator[Callable[[], tuple[int, int]]]:
-        """In the block and after it: by how many bytes memory grew at most, and by how many it is larger now."""
-        Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")  # forgets the peak
+        """Measure the block: the largest growth of memory in bytes, and the growth that remains afterwards."""
+        Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")  # resets the peak
         before = self._resident("VmRSS")
         yield lambda: (self._resident("VmHWM") - before, self._resident("VmRSS") - before)
 

@@ -1,4 +1,4 @@
-"""A page over real parts: windows, a history on disk, alerts; and the port that serves it."""
+"""A page on real parts: windows, a history on disk, alerts; and the port that serves it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def answer(
     question: str = "How long is the label valid?",
     **fields: Any,
 ) -> EvaluationResult:
-    """One scored answer, a defect where `value` is below 0.45."""
+    """Return a scored answer, a defect if `value` is below 0.45."""
     case = Case(
         request_id=fields.pop("trace_id", f"{number:032x}"),
         span_id=f"{number:016x}",
@@ -107,7 +107,7 @@ def answer(
 
 @dataclass(slots=True)
 class Site:
-    """A page with its parts, on a clock that stands at `NOW`."""
+    """A page with its parts, on a clock fixed at `NOW`."""
 
     folder: Path
     texts: bool = True
@@ -127,7 +127,7 @@ class Site:
     states: list[AlertState] = field(default_factory=list)
     missed: list[Missed] = field(default_factory=list)
     reviewers: str = ""
-    """The file of reviewers; without one review is off."""
+    """The file of reviewers; without it, review is off."""
     blind: bool = True
     keeper: IncidentKeeper = field(init=False)
     engine: AlertEngine = field(init=False)
@@ -205,13 +205,13 @@ class Site:
         return {name: self.statuses.get(name, fine) for name in self.evaluators}
 
     def judge(self, app: str, evaluator: str, good: int, bad: int, at: float = NOW - 60) -> None:
-        """Verdicts in the windows; nothing in the history."""
+        """Add verdicts to the windows, but nothing to the history."""
         for defect, number in ((False, good), (True, bad)):
             for _ in range(number):
                 self.windows.add(app, evaluator, at, 1.0, defect)
 
     def look(self) -> None:
-        """Look at the alerts."""
+        """Evaluate the alerts."""
         self.states = list(self.engine.evaluate(self.clock.now()))
 
     async def store(self, results: Iterable[EvaluationResult]) -> None:
@@ -220,7 +220,7 @@ class Site:
                 await deliver([one])
 
     async def get(self, path: str, headers: Mapping[str, str] | None = None) -> WebResponse:
-        """What the page answers to `path` with its query."""
+        """Return the page's answer to `path` with its query."""
         bare, _, query = path.partition("?")
         found = await self.pages(unquote(bare), query, headers or {})
         assert found is not None, path
@@ -228,7 +228,7 @@ class Site:
 
     @contextmanager
     def served(self, **options: Any) -> Iterator[str]:
-        """Serve it with the sink `prometheus`; yields its base address. `options` are those of the sink."""
+        """Serve it with the sink `prometheus`; yield its base address. `options` are those of the sink."""
         port = free_port()
         up, ended = threading.Event(), threading.Event()
         holder: dict[str, Any] = {}

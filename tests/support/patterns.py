@@ -1,8 +1,8 @@
-"""Every regular expression of the monitor, and texts made to be slow for each.
+"""Every regular expression of the monitor, and texts designed to be slow for each.
 
-Patterns are found in two ways: the compiled ones that a module holds, in tuples, tables and classes too, and the calls
-of `re` in the source. The texts come from the parsed pattern: each repeat gets what leads up to it and many of what it
-takes, once and again and again, followed by what lets the match fail.
+Patterns are found in two ways: the compiled ones in a module, also in its tuples, tables and classes, and the calls of
+`re` in the source. The texts are made from the parsed pattern: for each repeat, the text that leads up to it and many
+copies of what it matches, once and repeatedly, followed by a text that makes the match fail.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ ANCHORED: Final = frozenset({"match", "fullmatch"})
 _METHODS: Final = ANCHORED | {"search", "sub", "subn", "split", "findall", "finditer"}
 _CALLS: Final = _METHODS | {"compile"}
 _APPLIED_BY: Final = {"without": "match"}
-"""Functions that take a pattern first, with the method by which they apply it."""
-_LONG: Final = 8  # a repeat of fewer cannot make much work
+"""Functions whose first argument is a pattern, with the method that they apply."""
+_LONG: Final = 8  # a shorter repeat cannot cause much work
 _CHARACTERS: Final = "a1 \n.-_:\"'([{<#*/=+,A\té中\u200b"
 _FEW: Final = 4
-_WORDS: Final = 30  # that have no repeat of their own, of patterns that are long lists
+_WORDS: Final = 30  # words without a repeat, from patterns that are long lists
 _FLAGS: Final = re.ASCII | re.IGNORECASE | re.DOTALL | re.MULTILINE | re.UNICODE
 
 
 class Found(NamedTuple):
-    """A pattern: the module and name or line where it stands, and the methods by which it is used."""
+    """A pattern: the module and name or line where it is, and the methods by which it is used."""
 
     place: str
     pattern: re.Pattern[Any]
@@ -44,7 +44,7 @@ class Found(NamedTuple):
 
     @property
     def apply(self) -> Callable[[str], object]:
-        """Use it on a text as the monitor does; if that is not known, it looks for every match."""
+        """Use it on a text as the monitor does; if that is unknown, search for every match."""
         one = self.pattern
         if self.used and self.used <= ANCHORED:
             tried: Callable[[Any], object] = one.match if "match" in self.used else one.fullmatch
@@ -55,7 +55,7 @@ class Found(NamedTuple):
 
 @cache
 def every() -> tuple[list[Found], list[str]]:
-    """Find every pattern, each once; and the calls of `re` with patterns that are made of what is not known."""
+    """Find every pattern, each once; and the calls of `re` with patterns made from unknown values."""
     held, (written, unknown) = list(compiled()), called()
     known = {(found.pattern.pattern, found.pattern.flags) for found in held}
     more = [one for one in written if one.used or (one.pattern.pattern, one.pattern.flags) not in known]
@@ -63,13 +63,13 @@ def every() -> tuple[list[Found], list[str]]:
 
 
 def modules() -> list[str]:
-    """Every module of the monitor that can be imported without running it."""
+    """Yield every module of the monitor that can be imported without running it."""
     found = [info.name for info in pkgutil.walk_packages(monitor.__path__, "monitor.")]
     return ["monitor", *(name for name in found if not name.endswith("__main__"))]
 
 
 def compiled() -> Iterator[Found]:
-    """Find what modules hold: at their top, in containers at any depth, and in classes."""
+    """Find the patterns in modules: at the top level, in containers at any depth, and in classes."""
     uses = _uses()
     seen: set[int] = set()
     for name in modules():
@@ -105,7 +105,7 @@ def _inside(value: Any, place: str, seen: set[int]) -> Iterator[tuple[str, re.Pa
 
 
 def _uses() -> dict[tuple[str, str], set[str]]:
-    """By module and name: the methods by which a pattern with this name is used, there or where it is imported."""
+    """Return, by module and name, the methods by which a pattern is used there or where it is imported."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for name, nodes in _nodes():
         where = {}
@@ -137,7 +137,7 @@ def _nodes() -> list[tuple[str, list[ast.AST]]]:
 
 
 def called() -> tuple[list[Found], list[str]]:
-    """Find the patterns of calls such as `re.sub(r"...", ...)`; and the places of those made of what is not known."""
+    """Find the patterns of calls such as `re.sub(r"...", ...)`; and the places of those made from unknown values."""
     found, unknown = [], []
     for name, nodes in _nodes():
         for node in nodes:
@@ -178,7 +178,7 @@ def _evaluated(node: ast.expr, values: dict[str, Any]) -> Any:
 
 
 class Slow(NamedTuple):
-    """A recipe of a text: something at the start, what is repeated, and something at the end."""
+    """A recipe for a text: a start, a repeated part, and an end."""
 
     start: str
     unit: str
@@ -193,7 +193,7 @@ class Slow(NamedTuple):
 
 
 def slow_texts(pattern: re.Pattern[Any]) -> list[Slow]:
-    """Return recipes of texts that could make `pattern` slow."""
+    """Return recipes for texts that could make `pattern` slow."""
     source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
     tree = parser.parse(source, pattern.flags & _FLAGS)
     shape = _Shape(tree)
@@ -220,7 +220,7 @@ def slow_texts(pattern: re.Pattern[Any]) -> list[Slow]:
 
 
 class _Shape:
-    """What a parsed pattern takes: its repeats with what leads up to each, and its words."""
+    """The texts that a parsed pattern matches: its repeats with the text before each, and its words."""
 
     def __init__(self, tree: Any) -> None:
         self._tree = tree
@@ -265,7 +265,7 @@ class _Shape:
         return list(dict.fromkeys([self._sample(tree), *self._branches(tree)]))[:at_most]
 
     def _branches(self, tree: Any) -> Iterator[str]:
-        """Return what a body takes with each of its branches, and with each of its characters replaced in turn."""
+        """Yield texts that a body matches, with each of its branches, and with each character replaced in turn."""
         parts = [self._node(op, value) for op, value in tree]
         for at, (op, value) in enumerate(tree):
             options: Sequence[str] = ()
@@ -294,7 +294,7 @@ class _Shape:
         return "".join(self._node(op, value) for op, value in tree)
 
     def _node(self, op: Any, value: Any) -> str:
-        """Return something that one node takes."""
+        """Return a text that one node matches."""
         if op is sre.LITERAL:
             return chr(value)
         if op in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT):

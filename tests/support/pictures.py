@@ -7,8 +7,8 @@
     trial    a trial on the page of a case; its judge is scripted
     board    Grafana's overview dashboard, as `tests.record.panels` draws it: needs Prometheus and npm
 
-Each page is looked at by Chromium and written to docs/images, light and dark. All of it takes about ten minutes. Plots
-of measurements are drawn by their benchmarks.
+Chromium takes a picture of each page, light and dark, into docs/images. All of it takes about ten minutes. Plots of
+measurements are drawn by their benchmarks.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from tests.support.tools import free_port, wait_until
 
 IMAGES = DOCS / "images"
 MOST_BYTES = 100_000
-"""Of the recording: README loads it at once."""
+"""Largest size of the recording: README loads it at once."""
 
 EVALUATOR = "overlap_groundedness"
 QUICKLY = feeder.Schedule(healthy=15, growing=15)
 MORE = 300
-"""Results after the alert, so that the trend shows what happened."""
+"""Results after the alert, so that the trend shows the rise."""
 
 BOARD_SECONDS = 240.0
 WIDE, TALL = (1200, 760), (1200, 900)
@@ -145,7 +145,7 @@ def of_a_trial(folder: Path) -> None:
 
 
 def scripted(lock: threading.Lock) -> Callable[[Any], Any]:
-    """Return a judge that quotes the answer's first words, and finds every third time that the rest makes up for it."""
+    """Return a judge that quotes the answer's first words, and every third time accepts the rest of the answer."""
     asked = 0
 
     def answer(request: Any) -> Any:
@@ -179,7 +179,7 @@ def of_grafana(folder: Path) -> None:
 
 
 class Pictures(NamedTuple):
-    """How pictures are made, in a new folder, and the names of their files in docs/images."""
+    """The functions that make pictures in a new folder, and the names of their files in docs/images."""
 
     make: Callable[[Path], None]
     files: tuple[str, ...]
@@ -197,11 +197,11 @@ MADE: dict[str, Pictures] = {
     "board": Pictures(of_grafana, ("grafana-overview.png",)),
 }
 PLOTTED: dict[str, str] = {"growth.svg": "python -m benchmarks.growth"}
-"""The other pictures of the docs, and the benchmark that draws each from what it measures, in hours."""
+"""The other pictures of the docs, and the benchmark that measures and draws each, in hours."""
 
 
 def main(names: list[str]) -> None:
-    """Make the pictures of these names, or all. Ends with a message for a name that there is not."""
+    """Make the pictures with these names, or all. Exits with a message for an unknown name."""
     if unknown := sorted(set(names) - MADE.keys()):
         raise SystemExit(f"no pictures {', '.join(unknown)}: there are {', '.join(MADE)}")
     for name in names or MADE:

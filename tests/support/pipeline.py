@@ -1,4 +1,4 @@
-"""A running pipeline's intake in the hands of a test, and what it has counted and acknowledged."""
+"""A running pipeline's intake for a test, with its counters and acknowledgements."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Handed(Source):
 
 
 class At:
-    """A pipeline at work, with one judge that waits for its gate."""
+    """A running pipeline, with one judge that waits for its gate."""
 
     def __init__(self, lent):
         self.metrics = lent.metrics
@@ -95,7 +95,7 @@ async def pipeline(
     turns=math.inf,
     **settings,
 ):
-    """A pipeline with a spool of its own, by default with one judged evaluator that scores every request.
+    """Run a pipeline with its own spool, by default with one judged evaluator that scores every request.
 
     At most `turns` cases are at the judge at once. `parts` are pairs of further arguments of `Pipeline`, `settings`
     those of assembly.
@@ -137,6 +137,6 @@ async def pipeline(
 
 
 async def settled():
-    """Everything that can go on has gone on: nothing here takes more than a few turns of the loop."""
+    """Let everything proceed that can: nothing here takes more than a few turns of the loop."""
     for _ in range(8):
         await anyio.lowlevel.checkpoint()

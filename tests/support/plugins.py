@@ -1,4 +1,4 @@
-"""Components of a plug-in, which every process of a monitor finds: its workers too."""
+"""Components of a plug-in, which every process of a monitor finds, including its workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real Prometheus and Alertmanager on free loopback ports, promtool, and a webhook that keeps what it gets."""
+"""Real Prometheus and Alertmanager on free loopback ports, promtool, and a webhook that records its requests."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ import yaml
 
 from tests.support.tools import free_port, require, wait_until
 
-_LONGEST: Final = 3600  # seconds: a week of rules takes promtool one minute, and many on a machine that is busy
+_LONGEST: Final = 3600  # seconds: a week of rules takes promtool one minute, and many on a busy machine
 
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback never goes through a proxy
 
 
 def get_json(url: str, **query: str) -> Any:
-    """The JSON at a loopback address."""
+    """Return the JSON at a loopback address."""
     with _direct.open(f"{url}?{urlencode(query)}" if query else url, timeout=60) as answer:
         return json.load(answer)
 
 
 def await_scrapes(address: str, number: int = 2) -> None:
-    """Wait until the Prometheus at `address` has scraped each of its targets `number` times more, with success."""
+    """Wait until the Prometheus at `address` has successfully scraped each of its targets `number` more times."""
 
     def scrapes() -> dict[str, float]:
         found = get_json(f"{address}/api/v1/query", query="timestamp(up) * up")["data"]["result"]
@@ -48,13 +48,13 @@ def await_scrapes(address: str, number: int = 2) -> None:
 
 
 def promtool(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run promtool; the caller looks at the exit status."""
+    """Run promtool; the caller checks the exit status."""
     command = [require("promtool", "prometheus"), *map(str, arguments)]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=_LONGEST, check=False)
 
 
 def amtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run amtool; the caller looks at the exit status."""
+    """Run amtool; the caller checks the exit status."""
     command = [require("amtool", "prometheus-alertmanager"), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST, check=False)
 
@@ -104,7 +104,7 @@ def alertmanager(
         "route": {
             "receiver": "test",
             "group_by": ["alertname", "app", "evaluator"],
-            "group_wait": "3s" if inhibit_rules else "200ms",  # what inhibits is known a moment after the alerts
+            "group_wait": "3s" if inhibit_rules else "200ms",  # inhibiting alerts arrive a moment later
             "group_interval": "500ms",
             "repeat_interval": "1h",
         },
@@ -151,7 +151,7 @@ def _running(arguments: Sequence[str], port: int, log: Path) -> Iterator[None]:
 
 
 class Webhook:
-    """What Alertmanager has notified: for each notification its alerts as (severity, status), and the whole body."""
+    """Alertmanager's notifications: for each one its alerts as (severity, status), and the whole body."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -167,7 +167,7 @@ class Webhook:
 
 @contextmanager
 def webhook() -> Iterator[Webhook]:
-    """An HTTP server that keeps the JSON bodies posted to it."""
+    """An HTTP server that records the JSON bodies posted to it."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

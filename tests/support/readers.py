@@ -1,4 +1,4 @@
-"""The readers of texts: each by its name, and the texts that all of them read as plain ones."""
+"""The readers of texts by name, and the texts that all of them read as plain text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READERS: dict[str, Callable[[str], object]] = {
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text is a text to any reader: no structure, no repr, no redaction, nothing that was cut."""
+    """Return whether every reader reads a text as plain text: no structure, repr, redaction or truncation."""
     return (
         bool(text.strip())
         and isinstance(values.unfold(text), str)

@@ -1,7 +1,7 @@
-"""A terminal session as an animated SVG: what a command drew, and when, without a script, a font or a server.
+"""A terminal session as an animated SVG: a command's output over time, without a script, a font or a server.
 
-`record` runs the demo on a terminal of its own and keeps each picture with its time; `animated` draws them. A line that
-stays the same is drawn once, for as long as it stands: so a minute takes some tens of kilobytes.
+`record` runs the demo on a separate terminal and keeps each picture with its time; `animated` draws them. A line that
+stays the same is drawn once, for as long as it is shown, so a minute takes some tens of kilobytes.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ WIDTH, HEIGHT = 96, 30
 """Columns and lines of the terminal."""
 
 _CONTROL = re.compile(r"\x1b\[\?25[lh]|\x1b\[\d*[AKGJ]|\r")
-_CELL, _LINE, _SIZE = 7.8, 17, 13  # of a character, in pixels
+_CELL, _LINE, _SIZE = 7.8, 17, 13  # per character, in pixels
 _EDGE, _BAR = 14, 30
-_HOLD = 5.0  # seconds for which the last picture stands
+_HOLD = 5.0  # seconds for which the last picture is shown
 _FONTS = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 _LIGHTS = ("#e0605a", "#e0b04a", "#5fae5f")
 _STILL = (
     "@media (prefers-reduced-motion:reduce)"
     "{g{animation:none!important}.gone{visibility:hidden}.end{visibility:visible}}"
 )
-"""For readers who do not want things to move: the last picture."""
+"""For readers who prefer reduced motion: the last picture."""
 
 
 class Picture(NamedTuple):
-    """What a terminal showed from `at` on, in seconds since it was first drawn."""
+    """The content of a terminal from `at` on, in seconds since the first drawing."""
 
     at: float
     lines: tuple[Text, ...]
 
 
 class _Terminal(io.StringIO):
-    """Takes what is drawn: each write that begins with a move of the cursor is a whole picture."""
+    """Receives the output: each write that begins with a cursor movement is a whole picture."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class _Terminal(io.StringIO):
 
 
 def record(seconds_after: float = 6.0, every: float = 5.0) -> list[Picture]:
-    """Run the demo until so many seconds after its alert is critical; a picture every so many seconds, and the last."""
+    """Run the demo until some seconds after its alert is critical; return a picture every few seconds, and the last."""
     clock = SystemClock()
     terminal = _Terminal(clock)
     ends: list[float] = []
@@ -81,16 +81,16 @@ def record(seconds_after: float = 6.0, every: float = 5.0) -> list[Picture]:
 
 
 def console(file: TextIO) -> Console:
-    """Return the terminal that is recorded, whatever this process runs in."""
+    """Return the recorded terminal, whatever this process runs in."""
     environment = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
     size = {"width": WIDTH, "height": HEIGHT}
     return Console(file=file, force_terminal=True, color_system="truecolor", _environ=environment, **size)  # type: ignore[arg-type]
 
 
 def pictures(drawn: Sequence[tuple[float, str]], every: float) -> list[Picture]:
-    """Choose what was drawn every so many seconds, and the last, of writes with their times.
+    """Choose from writes with their times a picture every few seconds, and the last.
 
-    The first that shows something is at 0: a recording that begins with an empty terminal looks broken.
+    The first non-empty picture is at 0: a recording that begins with an empty terminal looks broken.
     """
     chosen: list[Picture] = []
     began, last = drawn[0][0], len(drawn) - 1
@@ -107,7 +107,7 @@ def pictures(drawn: Sequence[tuple[float, str]], every: float) -> list[Picture]:
 def animated(
     shown: Sequence[Picture], title: str, *, faster: float = 5.0, theme: TerminalTheme = DIMMED_MONOKAI
 ) -> str:
-    """Draw pictures as an SVG that plays them `faster` than they came, holds the last one, and begins again."""
+    """Draw pictures as an SVG that plays them `faster` than recorded, pauses on the last one, and repeats."""
     starts = [one.at / faster for one in shown]
     seconds = starts[-1] + _HOLD
     ends = [*starts[1:], seconds]
@@ -144,7 +144,7 @@ def animated(
 
 
 def _runs(shown: Sequence[Picture], row: int) -> Iterator[tuple[int, int, Text]]:
-    """Yield for each line that stands in `row` its first and last picture."""
+    """Yield each line shown in `row`, with its first and last picture."""
     of_row = [one.lines[row] if row < len(one.lines) else Text() for one in shown]
     first = 0
     for number, line in enumerate(of_row):
@@ -156,7 +156,7 @@ def _runs(shown: Sequence[Picture], row: int) -> Iterator[tuple[int, int, Text]]
 
 
 def _drawn(line: Text, row: int, looks: _Looks) -> Iterator[str]:
-    """Yield the pieces of a line, each where its column is: fonts differ in the width of frames and arrows."""
+    """Yield the pieces of a line, each placed at its column: fonts differ in the width of frames and arrows."""
     y = _BAR + _LINE * row + _SIZE
     column = 0
     for text, style, _ in line.render(_PLAIN):
@@ -171,14 +171,14 @@ _PLAIN = Console(width=WIDTH, color_system="truecolor", _environ={})
 
 
 class _Looks:
-    """Names how pieces look: a rule for each, since a recording repeats them a thousand times."""
+    """Names for the styles of pieces: one rule each, because a recording repeats them a thousand times."""
 
     def __init__(self, theme: TerminalTheme) -> None:
         self._theme = theme
         self._names: dict[str, str] = {}
 
     def of(self, style: Style | None) -> str:
-        """Return the attribute of a piece."""
+        """Return the attribute for the style of a piece."""
         rule = ""
         if style is not None:
             rule += "font-weight:700;" if style.bold else ""
@@ -195,7 +195,7 @@ class _Looks:
 
 
 def _rule(name: str, begin: float, end: float, seconds: float) -> str:
-    """Show what bears `name` from one share of the whole time to another, 0 to 1."""
+    """Show the element `name` from one fraction of the whole time to another, 0 to 1."""
     steps = {0.0: "hidden", round(begin * 100, 2): "visible", round(end * 100, 2): "hidden"}
     if end < 1:
         steps[100.0] = "hidden"

@@ -1,4 +1,4 @@
-"""Results of scored answers, and records of requests, as they are delivered and kept."""
+"""Results of scored answers, and records of requests, as they are delivered and stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from monitor.model.request_log import RequestRecord
 
 
 def judged(number: int, value: float = 4.0, **fields: Any) -> EvaluationResult:
-    """Result `number`: a score unless `outcome` says otherwise."""
+    """Return result `number`: a score unless `outcome` says otherwise."""
     case = Case(
         request_id=f"{number:032x}",
         span_id=f"{number:016x}",
@@ -35,7 +35,7 @@ def judged(number: int, value: float = 4.0, **fields: Any) -> EvaluationResult:
 
 
 def request_record(number: int, at: float = 0.0, **fields: Any) -> RequestRecord:
-    """What the request log keeps of request `number`, which came, closed and ended at `at`."""
+    """Return the request log's record of request `number`, which arrived, closed and ended at `at`."""
     chosen: dict[str, Any] = {
         "request_id": f"{number:032x}",
         "app": "shop",

@@ -1,4 +1,4 @@
-"""People who label answers: over the page's handler, as a browser does it."""
+"""People who label answers, through the page's handler, as in a browser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUEUE = {"app": "shop", "evaluator": "groundedness", "by": "measure"}
 
 
 def judged(number: int, *, defect: bool = False, **fields: Any) -> EvaluationResult:
-    """What a judge said of one answer."""
+    """Return a judge's result for one answer."""
     chosen: dict[str, Any] = {
         "evaluator": "groundedness",
         "explanation": f"The judge says so of {number}.",
@@ -33,7 +33,7 @@ def judged(number: int, *, defect: bool = False, **fields: Any) -> EvaluationRes
 
 
 def measurable(number: int) -> list[int]:
-    """So many numbers of answers that may be drawn to measure the judge."""
+    """Return this many numbers of answers that may be drawn to measure the judge."""
     found: list[int] = []
     while len(found) < number:
         following = found[-1] + 1 if found else 1
@@ -43,7 +43,7 @@ def measurable(number: int) -> list[int]:
 
 @dataclass(slots=True)
 class Person:
-    """Someone at a browser: keeps the cookie, and fills in the form that was shown last."""
+    """A person with a browser: keeps the cookie, and fills in the form shown last."""
 
     site: Site
     cookie: str = ""
@@ -55,7 +55,7 @@ class Person:
         await self.send("/review/in", secret=token)
 
     async def open(self, path: str) -> str:
-        """Load a page, following where it leads."""
+        """Load a page, following redirects."""
         found = await self.site.get(path, {"cookie": self.cookie})
         return await self._take(path, found)
 
@@ -87,11 +87,11 @@ class Person:
 
     @property
     def text(self) -> str:
-        """What can be read on the page."""
+        """Return the visible text of the page."""
         return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", self.page)).replace("\u00a0", " ").split())
 
     def fields(self, action: str) -> dict[str, str]:
-        """The fields of the form with this action, as they are filled in."""
+        """Return the fields of the form with this action, as filled in."""
         found = re.search(rf'<form method="post" action="[^"]*{action[1:]}".*?</form>', self.page, re.DOTALL)
         assert found, f"no form for {action} on: {self.text[:300]}"
         given = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', found[0]))

@@ -1,4 +1,4 @@
-"""A history in which the rate of an evaluator rose, with a planted cause or without one."""
+"""A history in which the rate of an evaluator rose, with or without a planted cause."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NOW = 1_700_000_000.0
 HOUR = 3600.0
 PERIOD = 60.0
 NUMBER, SINCE = 1500, 300
-"""An answer a minute; the last `SINCE` are of the rise."""
+"""One answer a minute; the last `SINCE` belong to the rise."""
 
 Bad = Callable[[int], bool]
 
 
 def mixed(number: int) -> int:
-    """A number that goes with nothing else of an answer."""
+    """Return a number that is independent of everything else in an answer."""
     return zlib.crc32(b"%d" % number)
 
 
@@ -38,7 +38,7 @@ def common(number: int) -> bool:
 
 
 def results(bad: Bad, *, number: int = NUMBER, texts: str = "warranty", now: float = NOW) -> list[EvaluationResult]:
-    """Answers of five tenants about twelve documents; before the rise one of twenty is bad."""
+    """Return answers of five tenants about twelve documents; before the rise one in twenty is bad."""
     found = []
     for one in range(number):
         at = now - (number - one) * PERIOD
@@ -61,7 +61,7 @@ def results(bad: Bad, *, number: int = NUMBER, texts: str = "warranty", now: flo
 
 
 async def kept(folder: Path, given: Sequence[EvaluationResult], **options: Any) -> None:
-    """Write results to the history in the folder `data` of `folder`, as the evaluator overlap_groundedness."""
+    """Write results of the evaluator overlap_groundedness to the history in the folder `data` of `folder`."""
     sink = HistorySink(path=folder / "data" / "history.db", retention="30d", **options)
     async with sink.open(runtime(ManualClock(NOW))) as deliver:
         await deliver([replace(one, evaluator="overlap_groundedness") for one in given])

@@ -1,4 +1,4 @@
-"""Rows as readings, with the dialects that the monitor has."""
+"""Rows as readings, with the monitor's dialects."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ READ_TRACE = partial(compose.read, conventions=registry.conventions())
 
 
 def readings(row: Any, *, app: str = "", turns: Turns = "all", received_at: float = 5.0) -> TraceReading:
-    """What one row says, taken through JSON as it would come."""
+    """Return the reading of one row, passed through JSON as if received."""
     (found,) = rows.take(json.dumps([row]).encode(), app=app).rows
     return rows.read(found, READ_TRACE, source="cases", received_at=received_at, turns=turns)
 
 
 def reading(row: Any, *, app: str = "", received_at: float = 5.0) -> Reading:
-    """What a row with one request says."""
+    """Return the reading of a row with one request."""
     (found,) = readings(row, app=app, received_at=received_at).readings
     return found
 

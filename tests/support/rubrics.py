@@ -1,4 +1,4 @@
-"""Evaluators that ship, as the configuration reads them, and the answers of a judge to their rubrics."""
+"""Built-in evaluators, as the configuration reads them, and a judge's answers to their rubrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def shipped(name: str, **options: Any) -> Evaluator:
 
 
 def verdict(question: Question, *, good: bool, value: float | None = None) -> dict[str, Any]:
-    """An answer of the form that is asked for; `value` where the judge gives the score."""
+    """Return an answer in the requested format; `value` if the judge gives the score."""
     properties: Any = question.schema["properties"]
     quoted = next(iter(question.material.get("response", "").strip().splitlines()), "")
     holds = "supported" if good else "contradicted"

@@ -1,4 +1,4 @@
-"""What components borrow from the application, for tests: a clock that is moved by hand, metrics of one's own."""
+"""The runtime that components get from the application, for tests: a manual clock, separate metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def runtime(clock: Clock | None = None, kept: KeptState | None = None) -> Runtim
 
 
 class RememberedState(KeptState):
-    """Keeps values in memory, as JSON, and hands them to the next process: `ended` is the end of one."""
+    """Keeps values in memory, as JSON, and passes them to the next process: `ended` marks the end of one."""
 
     def __init__(self) -> None:
         self._found: dict[str, StateValue] = {}
@@ -36,7 +36,7 @@ class RememberedState(KeptState):
 
 
 def total(metrics: Metrics, name: str, **labels: str) -> float:
-    """The sum of all samples called `name` that carry these labels."""
+    """Return the sum of all samples called `name` with these labels."""
     return sum(
         sample.value
         for family in metrics.registry.collect()

@@ -1,4 +1,4 @@
-"""The sample service of `deploy/sample-service` as a process: a real LangChain, instrumented by OpenInference."""
+"""The sample service of `deploy/sample-service` as a process: real LangChain, instrumented by OpenInference."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class SampleService:
         self._process: subprocess.Popen[bytes] | None = None
 
     def hallucinate(self, share: float) -> None:
-        """From now on `share` of its answers, 0 to 1, are made up."""
+        """Make up the share `share` of its answers, 0 to 1, from now on."""
         body = json.dumps({"hallucinate": share}).encode()
         with _DIRECT.open(urllib.request.Request(f"{self.url}/quality", body), timeout=60) as answer:
             assert answer.status == 200
 
     def ask(self, question: str) -> Any:
-        """One question more, and what it says of it."""
+        """Ask one more question, and return its answer."""
         query = urllib.parse.urlencode({"q": question})
         with _DIRECT.open(f"{self.url}/ask?{query}", timeout=60) as answer:
             return json.load(answer)
@@ -77,7 +77,7 @@ class SampleService:
 
 
 def python() -> Path:
-    """The interpreter of an environment with what the service needs: made once."""
+    """Return the interpreter of an environment with the service's dependencies: made once."""
     recipe = FOLDER / "requirements.txt"
 
     def make(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Cases for samplers, with what the local evaluator measures of them."""
+"""Cases for samplers, with the local evaluator's measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A judged evaluator whose sampler sees the overlap evaluator, and answers that it likes more or less."""
+"""A judged evaluator whose sampler sees the overlap evaluator, and answers with different overlap."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SamplingBench:
         self.results.extend(one for one in results if one.evaluator == "judged")
 
     async def run(self, one: Case) -> float | None:
-        """The probability with which `one` was drawn, if it was judged."""
+        """Return the probability with which `one` was drawn, if it was judged."""
         local = await run_local(self.evaluation, one)
         chosen = self.evaluation.choose(one, local)
         await self.evaluation.score_judged(one, chosen)

@@ -1,4 +1,4 @@
-"""A small RAG service, instrumented for real: OpenInference attributes through the OpenTelemetry SDK."""
+"""A small RAG service with real instrumentation: OpenInference attributes through the OpenTelemetry SDK."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RagService:
     def ask(
         self, question: str = "Can I get my money back?", answer: str = GOOD, found: Sequence[str] | None = (CONTEXT,)
     ) -> str:
-        """One request; returns its trace id (hex). `found` are the documents; None: no retriever is asked."""
+        """Make a request and return its trace id (hex). `found` are the documents; with None no retriever is called."""
         context = " ".join(found or ())
         with self.tracer.start_as_current_span("ask") as root:
             root.set_attributes({"openinference.span.kind": "CHAIN", "input.value": question, "output.value": answer})

@@ -1,4 +1,4 @@
-"""Measure the shape of `monitor/`: how many wings, who knows whom, and how far one request travels.
+"""Measure the shape of `monitor/`: the number of wings, their imports, and the files that one request passes.
 
     python -m tests.support.shape [CHECKOUT ...]
 
@@ -39,23 +39,22 @@ LIMITS = {
     "circles of files": 0,
     "imports of _private modules across folders": 0,
     "class names with two meanings": 0,
-    # Came since the limit was 65: several requests a trace (extraction/partition), the poison guard
+    # Added since the limit was 65: several requests a trace (extraction/partition), the poison guard
     # (storage/spool/poison), the count of sessions (pipeline/metrics/sessions), answers in another language or
     # that refuse (evaluators/_language, _refusals, _fold), and what can be read in a worker process
     # (pipeline/complete, pipeline/local_evaluation).
     FILES_PASSED: 68,
 }
-"""What `monitor/` is held to, by the names of the figures; `test_shape.py` in unit and integration check it."""
+"""The limits for `monitor/`, by the names of the figures; `test_shape.py` in unit and integration check them."""
 
 
 BESIDE = ("app/memory", "jobs/", "storage/request_log/recorder", "storage/state_file")
-"""What begins the paths of files that run on their own, by the clock: on a slow machine their turn may fall into the
-time of the request."""
+"""Prefixes of the paths of files that run on a timer: on a slow machine their turn may come during the request."""
 
 
 @dataclass(frozen=True)
 class Imports:
-    """Which file of a package imports which other; paths are relative to the package, without `.py`."""
+    """The imports between files of a package; paths are relative to the package, without `.py`."""
 
     files: frozenset[str]
     pairs: frozenset[tuple[str, str]]
@@ -71,7 +70,7 @@ class Imports:
 
 
 def wing(path: str) -> str:
-    """The entry at the top of the package that `path` belongs to."""
+    """Return the top-level entry of the package that `path` belongs to."""
     return path.split("/", 1)[0]
 
 
@@ -80,14 +79,14 @@ def _is_private(path: str) -> bool:
 
 
 def _home(path: str) -> str:
-    """The folder of the first private part of `path`."""
+    """Return the folder of the first private part of `path`."""
     parts = path.split("/")
     first = next(n for n, part in enumerate(parts) if part.startswith("_") and not part.startswith("__"))
     return "/".join(parts[:first])
 
 
 def sources(package: Path) -> dict[str, ast.Module]:
-    """Every Python file of a package, parsed, by its path in the package without `.py`; a package by its folder."""
+    """Return every Python file of a package, parsed, by its path without `.py`; a subpackage by its folder."""
     found = {}
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package).with_suffix("").as_posix()
@@ -96,7 +95,7 @@ def sources(package: Path) -> dict[str, ast.Module]:
 
 
 def imports(trees: Mapping[str, ast.Module], package: str = "monitor") -> Imports:
-    """What the files of a package import of it, wherever in the file that stands."""
+    """Return the imports within a package, wherever in a file they are."""
     pairs = set()
     for name, tree in trees.items():
         for node in ast.walk(tree):
@@ -120,14 +119,14 @@ def _targets(node: ast.AST, package: str) -> Iterator[str]:
 
 
 def _longest(target: str, known: Mapping[str, object]) -> str | None:
-    """The file that `target`, a module or a name in one, is defined in. None for the package itself."""
+    """Return the file that defines `target`, a module or a name in one; None for the package itself."""
     while target and target not in known:
         target = target.rpartition("/")[0]
     return target or None
 
 
 def circles(pairs: set[tuple[str, str]] | frozenset[tuple[str, str]]) -> list[set[str]]:
-    """The groups of two or more that import each other, directly or through others (strong components)."""
+    """Return the groups of two or more that import each other, directly or indirectly (strong components)."""
     onward: dict[str, set[str]] = defaultdict(set)
     for a, b in pairs:
         onward[a].add(b)
@@ -151,7 +150,7 @@ def circles(pairs: set[tuple[str, str]] | frozenset[tuple[str, str]]) -> list[se
 
 
 def repeated_classes(trees: Mapping[str, ast.Module]) -> dict[str, list[str]]:
-    """Names of classes at the top of more than one file, and these files."""
+    """Return the names of classes at the top level of more than one file, with these files."""
     where: dict[str, list[str]] = defaultdict(list)
     for name, tree in trees.items():
         for node in tree.body:
@@ -162,7 +161,7 @@ def repeated_classes(trees: Mapping[str, ast.Module]) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Way:
-    """How one request went: the files whose functions were called, in the order of the calls."""
+    """The path of one request: the files whose functions were called, in the order of the calls."""
 
     calls: list[str]
 
@@ -172,7 +171,7 @@ class Way:
 
     @property
     def wings(self) -> list[str]:
-        """The wings, one entry each time that the request comes to one from another."""
+        """Return the wings, with one entry each time that the request enters one from another."""
         stays: list[str] = []
         for name in map(wing, self.calls):
             if not stays or stays[-1] != name:
@@ -181,7 +180,7 @@ class Way:
 
     @property
     def returns(self) -> int:
-        """How often it comes to a wing in which it was before."""
+        """Return how often it enters a wing in which it was before."""
         return len(self.wings) - len(set(self.wings))
 
 
@@ -207,7 +206,7 @@ def follow(checkout: Path) -> Way:
         }
         environment = {**os.environ, "PYTHONPATH": str(checkout)}
         earlier = [config, {key: value for key, value in config.items() if key != "scoring"}]
-        earlier.append({**earlier[-1], "assembly": {"quiet": "100ms"}})  # as it was called before
+        earlier.append({**earlier[-1], "assembly": {"quiet": "100ms"}})  # its former name
         command = [sys.executable, "-m", "monitor", "check", "-c", str(here / "config.json")]
         for each in earlier:
             (here / "config.json").write_text(json.dumps(each))
@@ -218,7 +217,7 @@ def follow(checkout: Path) -> Way:
         with log.open("wb") as out, subprocess.Popen(command, env=environment, cwd=checkout, stderr=out) as monitor:
             try:
                 wait_until(lambda: _answers(f"http://127.0.0.1:{metrics}/-/ready"), 60, "readiness")
-                time.sleep(1)  # what it does once, after its start, is no part of the way
+                time.sleep(1)  # its one-time work after the start is not part of the way
                 monitor.send_signal(signal.SIGUSR1)
                 time.sleep(0.2)
                 body = REQUEST.read_bytes().replace(b'"1790000000', f'"{int(time.time()) - 1}'.encode())
@@ -234,7 +233,7 @@ def follow(checkout: Path) -> Way:
                 monitor.kill()
         calls = json.loads((here / "calls.json").read_text())
         first = next(number for number, name in enumerate(calls) if name.endswith("/http_server"))
-        return Way(calls[first:])  # what ran before the request came is not its way
+        return Way(calls[first:])  # calls before the request arrived are not part of its way
 
 
 def _answers(url: str) -> bool:
@@ -246,7 +245,7 @@ def _answers(url: str) -> bool:
 
 
 def _traced(out: Path, config: Path) -> None:
-    """The monitor in this process; from SIGUSR1 on its calls are followed, until an evaluation is counted."""
+    """Run the monitor in this process; from SIGUSR1 on its calls are followed, until an evaluation is counted."""
     import monitor
 
     root = f"{Path(monitor.__file__).parent}{os.sep}"
@@ -257,7 +256,7 @@ def _traced(out: Path, config: Path) -> None:
         return frame.f_code.co_filename.removeprefix(root).removesuffix(".py").removesuffix("/__init__")
 
     def files_of(frame: FrameType | None) -> Iterator[str]:
-        """The file of a call, and those of all that it was made for."""
+        """Yield the file of a call, and those of its callers."""
         while frame is not None:
             yield file_of(frame)
             frame = frame.f_back
@@ -292,7 +291,7 @@ def _counts_an_evaluation(frame: FrameType) -> bool:
 
 
 def measure(checkout: Path) -> dict[str, int]:
-    """Every figure of one checkout, by its name."""
+    """Return every figure of one checkout, by its name."""
     way = follow(checkout)
     return {
         **measure_source(checkout / "monitor"),
@@ -303,7 +302,7 @@ def measure(checkout: Path) -> dict[str, int]:
 
 
 def measure_source(package: Path) -> dict[str, int]:
-    """The figures of a package that its source tells."""
+    """Return the figures of a package that its source determines."""
     trees = sources(package)
     known = imports(trees, package.name)
     return {

@@ -1,7 +1,7 @@
-"""A monitor whose history is slow once: what it writes first of the request `held` is on disk only after the pipeline
-was cut off.
+"""A monitor whose history is slow once: its first write for the request `held` is on disk only after the pipeline was
+cut off.
 
-The product knows nothing of it: it is laid around its methods in the process that a test starts.
+The product does not know of it: it wraps the product's methods in the process that a test starts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LATER: Final = 0.5  # seconds from the end of the time for requests to the end 
 
 
 def lay() -> None:
-    """Hold the first such write back until the time for requests in flight is over."""
+    """Hold back the first such write until the time for requests in flight is over."""
     writer = importlib.import_module("monitor.storage.history.writer").Writer
     deadline = importlib.import_module("monitor.stages.stop_deadline").StopDeadline
     write, left = writer.write, deadline.left

@@ -1,4 +1,4 @@
-"""A spool on a real file, opened again and again, and a process that ends without closing it."""
+"""A spool on a real file, opened repeatedly, and a process that ends without closing it."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ class SpoolFile:
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
     async def left(self) -> list[bytes]:
-        """The payloads that the next start finds."""
+        """Return the payloads that the next start finds."""
         async with self.open() as spool:
             return [one.record.payload async for one in spool.replay()]
 
     def asides(self) -> list[Path]:
-        """Damaged files that were kept."""
+        """Return the damaged files that were kept."""
         return sorted(self.path.parent.glob("*damaged-*"))
 
 
 @asynccontextmanager
 async def killed(file: SpoolFile) -> AsyncIterator[Spool]:
-    """A spool whose process ends without closing: its files are put back as they were when the body ended."""
+    """A spool whose process ends without closing it: its files are restored to their state at the end of the body."""
     async with file.open() as spool:
         yield spool
         images = {path: path.read_bytes() for path in file.path.parent.iterdir()}
@@ -59,7 +59,7 @@ async def killed(file: SpoolFile) -> AsyncIterator[Spool]:
 
 
 def opened(path: Path, metrics: Metrics | None = None) -> AbstractAsyncContextManager[Spool]:
-    """A spool on the system's clock, as a process of its own opens it."""
+    """Open a spool on the system's clock, like a separate process would."""
     return SpoolFile(path, SystemClock(), metrics).open(at_most=1 << 28)
 
 
@@ -68,6 +68,6 @@ def record(payload: bytes) -> SpoolRecord:
 
 
 async def left(path: Path, metrics: Metrics | None = None) -> list[bytes]:
-    """The payloads that the next start finds, on the system's clock."""
+    """Return the payloads that the next start finds, on the system's clock."""
     async with opened(path, metrics) as spool:
         return [one.record.payload async for one in spool.replay()]

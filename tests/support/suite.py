@@ -1,4 +1,4 @@
-"""Which files of the tests `make test` runs, what the others need, and in which order files begin."""
+"""Which test files `make test` runs, what the others need, and in which order files start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.paths import ROOT
 TESTS: Final = ROOT / "tests"
 
 COMPUTING: Final = ("contract", "property", "unit")
-"""Folders whose tests need nothing but Python, and mostly compute."""
+"""Folders whose tests need only Python, and mostly compute."""
 
 SERVERS: Final = {
     "tests/support/kafka.py": "Apache Kafka: Java 17 and Maven",
@@ -28,10 +28,10 @@ SERVERS: Final = {
     "tests/support/containers.py": "podman and buildah: `make containers`",
     "tests/backends/servers.py": "MLflow and Phoenix",
 }
-"""Helpers that bring a real program, with its name and what it is made with."""
+"""Helpers that provide a real program, with its name and the tools that it is built with."""
 
 LENGTHY: Final = ("tests/e2e", "tests/integration/test_adding.py", "tests/integration/test_package.py")
-"""Files and folders that need nothing but Python and take minutes: they start monitors or pytest again and again."""
+"""Files and folders that need only Python but take minutes: they start monitors or pytest many times."""
 
 LONGEST: Final = (
     "tests/e2e/test_states.py",
@@ -48,12 +48,12 @@ LONGEST: Final = (
     "tests/integration/test_adding.py",
     "tests/e2e/test_alert_arrives.py",
 )
-"""Files that take longest, in this order: begun last, one of them would run alone in the end."""
+"""The slowest files, in this order: if started last, one of them would run alone at the end."""
 
 
 @cache
 def _imported(path: Path) -> frozenset[Path]:
-    """Return the files of the tests and of the monitor that one of them imports."""
+    """Return the files of the tests and the monitor that a file imports."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -67,7 +67,7 @@ def _imported(path: Path) -> frozenset[Path]:
 
 @cache
 def reached(path: Path) -> frozenset[Path]:
-    """Return the files of the tests and of the monitor that one of them imports, directly or not, and itself."""
+    """Return the files of tests and monitor that a file imports, directly or indirectly, and the file itself."""
     seen, waiting = {path}, [path]
     while waiting:
         for one in _imported(waiting.pop()) - seen:
@@ -77,14 +77,14 @@ def reached(path: Path) -> frozenset[Path]:
 
 
 def needs(path: Path) -> list[str]:
-    """Return what a file of tests needs beside Python: named by the helpers that it imports, or itself asks for."""
+    """Return what a test file needs besides Python: named by the helpers that it imports, or requested by itself."""
     found = [name for helper, name in SERVERS.items() if ROOT / helper in reached(path)]
     asked = re.findall(r"\brequire\(\"([\w-]+)\"", path.read_text())
     return found or list(dict.fromkeys(asked))
 
 
 def left_out(path: Path) -> str:
-    """Return why `make test` passes a file over; "" where it runs it."""
+    """Return why `make test` leaves out a file, or "" if it runs it."""
     inner = path.relative_to(ROOT)
     if inner.parts[1] in COMPUTING:
         return ""
@@ -95,7 +95,7 @@ def left_out(path: Path) -> str:
 
 
 def all_left_out() -> dict[str, list[str]]:
-    """Return the files that `make test` passes over, by what they need."""
+    """Return the files that `make test` leaves out, by what they need."""
     found: dict[str, list[str]] = defaultdict(list)
     for path in sorted(TESTS.rglob("test_*.py")):
         if reason := left_out(path):
@@ -104,7 +104,7 @@ def all_left_out() -> dict[str, list[str]]:
 
 
 def in_order(files: list[str]) -> list[str]:
-    """Return files so that those that wait and those that compute run side by side, and the longest begin first."""
+    """Order files so that waiting and computing ones run side by side, and the slowest start first."""
     rest = [file for file in files if file not in LONGEST]
     computing = [file for file in rest if file.split("/")[1] in COMPUTING]
     waiting = [file for file in rest if file not in set(computing)]

@@ -1,4 +1,4 @@
-"""`python -m tests.support.surface`: what programs and plug-ins may build on, as the source states it."""
+"""`python -m tests.support.surface`: the public API for programs and plug-ins, as stated in the source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MODULES = ("monitor", "monitor.plugins", "monitor.testing")
 
 
 def render() -> str:
-    """Every public name with its fields, methods and their signatures, under the first module that offers it."""
+    """Return every public name with its fields, methods and signatures, under the first module that exports it."""
     lines: list[str] = []
     told: dict[tuple[str, str], str] = {}
     for module in MODULES:
@@ -29,7 +29,7 @@ def render() -> str:
 
 
 def names(module: str) -> list[str]:
-    """The names in `__all__` of a module."""
+    """Return the names in `__all__` of a module."""
     for node in _tree(module).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return sorted(ast.literal_eval(node.value))
@@ -37,7 +37,7 @@ def names(module: str) -> list[str]:
 
 
 def home_of(module: str, name: str) -> tuple[str, str]:
-    """The module that defines what `module` offers as `name`, and its name there."""
+    """Return the module that defines what `module` exports as `name`, and its name there."""
     body = [inner for node in _tree(module).body for inner in (node.body if isinstance(node, ast.If) else [node])]
     for node in body:
         if isinstance(node, ast.ImportFrom):
@@ -70,7 +70,7 @@ def _public(name: str) -> bool:
 
 
 def _stated(node: ast.stmt) -> Iterator[tuple[str, str]]:
-    """The name that a statement gives something, and the statement without what is behind it."""
+    """Yield the names that a statement defines, each with the statement without its body."""
     match node:
         case ast.ClassDef(name=name):
             line = f"class {name}({', '.join(map(ast.unparse, [*node.bases, *node.keywords]))})".replace("()", "")

@@ -1,4 +1,4 @@
-"""A tracer that keeps the monitor's own work, with its facts."""
+"""A tracer that records the monitor's own work, with its facts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from monitor.telemetry.tracing import NO_FACTS, Fact, Kind, Tracer, Work
 
 
 class Recorded(Work):
-    """A piece of work that is recorded, and how often it was ended."""
+    """A recorded piece of work, and how often it was ended."""
 
     recorded = True
 
@@ -29,7 +29,7 @@ class Recorded(Work):
 
 
 class RecordingTracer(Tracer):
-    """Keeps all work that is no part of other work."""
+    """Records all work that is not part of other work."""
 
     def __init__(self) -> None:
         self.works: list[Recorded] = []

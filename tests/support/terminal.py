@@ -1,4 +1,4 @@
-"""A pseudo-terminal: what a command draws when a person looks at it."""
+"""A pseudo-terminal: the output of a command on a terminal."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Terminal:
 
     @property
     def drawn(self) -> str:
-        """All that was written so far, escape sequences and all."""
+        """Return all output so far, including escape sequences."""
         return bytes(self._drawn).decode("utf-8", "replace")
 
     def shell(self, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
-        """Start an interactive shell whose terminal this is; what is typed goes to it."""
+        """Start an interactive shell on this terminal; typed text goes to it."""
 
         def take_the_terminal() -> None:
             os.setsid()
@@ -42,11 +42,11 @@ class Terminal:
         return subprocess.Popen(arguments, env=env, preexec_fn=take_the_terminal, **streams)  # noqa: PLW1509
 
     def press(self, text: str) -> None:
-        """Type a text, as a person does."""
+        """Type a text, like a person."""
         os.write(self._ours, text.encode())
 
     def start(self, *arguments: object, streams: tuple[str, ...], **environment: str) -> subprocess.Popen[str]:
-        # What the tests run under must not decide what is drawn.
+        # The environment of the tests must not affect the output.
         outer = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
         inherited = {name: value for name, value in os.environ.items() if name not in outer}
         env = {**inherited, "TERM": "xterm-256color", **environment}
@@ -57,7 +57,7 @@ class Terminal:
         while True:
             try:
                 found = os.read(self._ours, 65_536)
-            except OSError:  # nobody has the other end any more
+            except OSError:  # the other end is closed
                 return
             if not found:
                 return
@@ -70,7 +70,7 @@ class Terminal:
         self.close()
 
     def close(self) -> None:
-        """Wait until all is read that was written."""
+        """Wait until all output has been read."""
         if self._theirs >= 0:
             os.close(self._theirs)
             self._theirs = -1

@@ -1,4 +1,4 @@
-"""Real programs for the tests: found, or the test says why it cannot run (and fails in CI)."""
+"""Real programs for the tests: either they are found, or the test says why it cannot run (and fails in CI)."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ import pytest
 
 
 def unavailable(what: str) -> NoReturn:
-    """The test needs a real program that is not here: skip, saying so; fail under CI, where it must be."""
+    """Skip a test whose real program is missing, saying so; fail in CI, where it must be present."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"{what} is not installed, and CI must run this test", pytrace=False)
     pytest.skip(f"{what} is not installed")
 
 
 quick = False
-"""Whether this is `make test`, which has a few minutes."""
+"""Whether this is `make test`, which should take only a few minutes."""
 
 
 def not_in_quick(what: str) -> None:
-    """Skip what takes long if this is `make test`."""
+    """Skip a long test if this is `make test`."""
     if quick:
         pytest.skip(what)
 
 
 def require(program: str, package: str = "") -> str:
-    """The path of `program`, which the Debian package `package` brings."""
+    """Return the path of `program`, which is in the Debian package `package`."""
     found = shutil.which(program)
     if found is None:
         unavailable(f"{program}" + (f" (apt-get install {package})" if package else ""))
@@ -45,11 +45,10 @@ def require(program: str, package: str = "") -> str:
 
 
 def free_port() -> int:
-    """A port on loopback that is free now and that nobody else will take before it is listened on.
+    """Return a loopback port that is free now and that nobody else will take before it is used.
 
-    It lies below those that the system lends (to a client that dials such a port again and again while nobody listens,
-    it would in the end lend this very port: the client would reach itself), and of the processes of one run of the
-    tests each has its own range.
+    It is below the system's ephemeral ports (a client that repeatedly dials an ephemeral port on which nobody listens
+    would in the end be given this very port, and reach itself). Each process of a test run has its own range.
     """
     for _ in range(_PORTS):
         port = _first_port() + next(_turn) % _PORTS
@@ -60,7 +59,7 @@ def free_port() -> int:
 
 
 _PORTS = 2_000
-_turn = itertools.count(random.randrange(_PORTS))  # runs beside this one begin elsewhere
+_turn = itertools.count(random.randrange(_PORTS))  # parallel runs start elsewhere
 
 
 def _first_port() -> int:
@@ -70,16 +69,16 @@ def _first_port() -> int:
 
 
 PATIENCE = float(os.environ.get("RAG_MONITOR_TEST_PATIENCE", "6"))
-"""Multiplies the limits of the tests: they name what a quiet machine needs, and a busy one gets so many times that."""
+"""Factor for the time limits of the tests, which are what a quiet machine needs: a busy one needs more."""
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 10.0, what: str = "the condition") -> object:
-    """Poll until `condition` is truthy; its value. Fails after `seconds` times `PATIENCE`, and at least a minute.
+    """Poll until `condition` is truthy; return its value. Fails after `seconds` times `PATIENCE`, at least a minute.
 
-    A look at a whole page of metrics costs as much as what is waited for: after the first moments looks are rarer.
+    Reading a whole page of metrics can cost as much as the awaited work: after the first moments polls are rarer.
 
-    A condition may look at what is not there yet: a connection refused, half a file, an empty reply, a key or an item
-    that is missing mean "not yet". An `AssertionError` means "never" and ends the wait.
+    A condition may use things that do not exist yet: a refused connection, half a file, an empty reply, a missing key
+    or item mean "not yet". An `AssertionError` means "never" and ends the wait.
     """
     began = time.monotonic()
     deadline = began + max(seconds, 10.0) * PATIENCE
@@ -88,7 +87,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 10.0, what: str
         try:
             value = condition()
         except (OSError, HTTPException, ValueError, LookupError, sqlite3.OperationalError) as error:
-            # As text: an error that is kept keeps this frame, and with it a socket, until garbage is collected.
+            # As text: a stored error would keep this frame, and with it a socket, until garbage is collected.
             value, last = None, f"; last: {error!r}"
             if isinstance(error, HTTPError):
                 error.close()
@@ -102,7 +101,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 10.0, what: str
 
 
 async def until(condition: Callable[[], object], what: str = "the condition", seconds: float = 30.0) -> None:
-    """Wait in the event loop for a truth that sets no event. Fails after `seconds` times `PATIENCE` of its time."""
+    """Wait in the event loop for a condition without an event. Fails after `seconds` times `PATIENCE` of loop time."""
     with anyio.move_on_after(seconds * PATIENCE):
         while not condition():  # noqa: ASYNC110 - a thread, a broker or a log tells of it
             await anyio.sleep(0.005)
@@ -112,7 +111,7 @@ async def until(condition: Callable[[], object], what: str = "the condition", se
 
 @contextlib.contextmanager
 def leading_to(monkeypatch: pytest.MonkeyPatch, address: str) -> Iterator[None]:
-    """Have every host name lead to `address`, as a resolver in other hands would."""
+    """Resolve every host name to `address`, like a resolver controlled by an attacker."""
 
     def resolve(_host: object, port: object, *_args: object, **_more: object) -> list[object]:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port or 0))]

@@ -22,13 +22,13 @@ SETUPS = {
     for path in sorted(folder.iterdir())
     if path.is_dir()
 }
-"""Every recorded set-up by name: `captures/...` came to us as they are, `recorded/...` by `tests/record`."""
+"""Every recorded set-up by name: `captures/...` were received as they are, `recorded/...` are from `tests/record`."""
 
 TRACE_ID = "0123456789abcdef0123456789abcdef"
 
 
 class Builder:
-    """A trace in the making: each span starts after the one before it, and ends when the whole ends."""
+    """A trace being built: each span starts after the previous one, and ends with the whole trace."""
 
     def __init__(self, service: str = "rag") -> None:
         self.spans: list[Span] = []
@@ -68,12 +68,12 @@ class Builder:
         return span_id
 
     def oi(self, span_kind: str, attributes: Mapping[str, Value] | None = None, parent: str = "", **rest: Any) -> str:
-        """A span in OpenInference's dialect."""
+        """Add a span in OpenInference's dialect."""
         marked = {"openinference.span.kind": span_kind, **(attributes or {})}
         return self.span(span_kind.lower(), marked, parent, **rest)
 
     def llm(self, user: str, answer: str | None, parent: str = "", *, system: str = "", **rest: Any) -> str:
-        """A call of a model in OpenInference's dialect."""
+        """Add a model call in OpenInference's dialect."""
         sent = ([("system", system)] if system else []) + [("user", user)]
         attributes: dict[str, Value] = {"llm.model_name": "m"}
         for at, (role, content) in enumerate(sent):
@@ -93,7 +93,7 @@ class Builder:
         return Trace(TRACE_ID, tuple(self.spans), tuple(self.records), closed, app="seen-first", source="test")
 
     def read(self, closed: Closed = Closed.ROOT_ENDED) -> Reading:
-        """The reading of a trace that has only one."""
+        """Return the reading of a trace that has only one."""
         (reading,) = self.read_all(closed).readings
         return reading
 
@@ -102,7 +102,7 @@ class Builder:
 
 
 def documents(prefix: str, texts: Sequence[str]) -> dict[str, Value]:
-    """Documents as OpenInference flattens them."""
+    """Return documents flattened as in OpenInference."""
     found: dict[str, Value] = {}
     for at, text in enumerate(texts):
         found[f"{prefix}.{at}.document.content"] = text
@@ -111,7 +111,7 @@ def documents(prefix: str, texts: Sequence[str]) -> dict[str, Value]:
 
 
 def captured_parts(setup: str) -> dict[bytes, list[Part]]:
-    """The parts of every recorded trace of a set-up (a key of `SETUPS`), in order of arrival."""
+    """Return the parts of every recorded trace of a set-up (a key of `SETUPS`), in order of arrival."""
     traces: dict[bytes, list[Part]] = {}
     for path in sorted(SETUPS[setup].iterdir()):
         content = path.read_bytes()
@@ -125,6 +125,6 @@ def captured_parts(setup: str) -> dict[bytes, list[Part]]:
 
 
 def expected(setup: str) -> dict[str, dict[str, Any]]:
-    """What the recorded application itself asked and answered, by trace id."""
+    """Return the recorded application's own questions and answers, by trace id."""
     found: dict[str, dict[str, Any]] = json.loads((SETUPS[setup] / "expected.json").read_text())["traces"]
     return found

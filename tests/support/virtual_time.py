@@ -1,4 +1,4 @@
-"""An event loop whose time is virtual: sleepers wake at once, in the right order. Hours pass in milliseconds."""
+"""An event loop with virtual time: sleepers wake at once, in the right order. Hours pass in milliseconds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """Jumps to the next timer whenever nothing else is to be done. For code without threads and sockets."""
+    """Jumps to the next timer whenever there is nothing else to do. For code without threads and sockets."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""How much work something is: calls of functions, or the processor's time against that of an eighth of it.
+"""Measures of work: function calls, or processor time compared with that of an eighth of the input.
 
-A bound in seconds holds on one machine. What is tested is growth: linear work grows eightfold with eight times the
-size, quadratic work 64 times.
+A bound in seconds is valid on one machine only. The tests check growth: linear work grows eightfold with eight times
+the size, quadratic work 64 times.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import pytest
 
 TIMES = 8
 _ATTEMPTS = 5
-"""A busy machine makes one measurement longer than it is; quadratic work fails every time."""
+"""Attempts: a busy machine may inflate one measurement; quadratic work fails every time."""
 _MOMENT = 0.02
-"""Seconds; thirty characters that take longer take hours if they are a hundred."""
+"""Seconds; if thirty characters take longer, a hundred take hours."""
 _TRIFLE = 0.00015
-"""Seconds; what takes less and grows with the square takes less than a hundredth of a second eight times as long."""
+"""Seconds; work that takes less and grows with the square takes less than 0.01 s with eight times the size."""
 Text = TypeVar("Text", str, bytes)
 _FLOOR = 0.005
-"""Seconds; what takes less on an eighth is held against this: clocks and caches tell more there than the text does."""
+"""Seconds; an eighth that takes less counts as this: below it, clocks and caches matter more than the text."""
 
 
 def calls(work: Callable[[], object]) -> int:
-    """How many functions, of Python and of C, are called."""
+    """Return how many Python and C functions are called."""
     number = 0
 
     def count(_frame: FrameType, event: str, _arg: object) -> None:
@@ -43,14 +43,14 @@ def calls(work: Callable[[], object]) -> int:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Processor time."""
+    """Return the processor time used."""
     began = time.process_time()
     work()
     return time.process_time() - began
 
 
 def assert_linear(work: Callable[[Text], object], text: Text) -> None:
-    """Reading `text` takes at most three times what reading its eighths, one after another, would."""
+    """Check that reading `text` takes at most three times as long as reading its eighths one after another."""
     part = text[: max(len(text) // TIMES, 1)]
     for _ in range(_ATTEMPTS):
         small, whole = max(seconds(lambda: work(part)), _FLOOR), seconds(lambda: work(text))
@@ -60,9 +60,9 @@ def assert_linear(work: Callable[[Text], object], text: Text) -> None:
 
 
 def grows_faster(work: Callable[[str], object], text: Callable[[int], str], *, longest: int) -> str:
-    """Return how work on `text(length)` grows, if more than in proportion to its length up to `longest`; else "".
+    """Return how work on `text(length)` grows if it grows faster than its length up to `longest`; else "".
 
-    Begins with a few characters: work that doubles with each of them would never end on a text of some length.
+    Begins with a few characters: work that doubles with each character would never end on a longer text.
     """
     for length in (12, 18, 24, 30):
         if all(seconds(lambda: work(text(length))) > _MOMENT for _ in range(2)):  # noqa: B023 - called at once
@@ -72,7 +72,7 @@ def grows_faster(work: Callable[[str], object], text: Callable[[int], str], *, l
             part = seconds(lambda: work(text(length // TIMES)))  # noqa: B023 - called at once
             if part < _TRIFLE:
                 break
-            times = TIMES if part < _MOMENT / 5 else TIMES // 2  # what is slow and linear need not be long to be seen
+            times = TIMES if part < _MOMENT / 5 else TIMES // 2  # slow linear work is visible on short texts
             larger = text(length // TIMES * times)
             whole = seconds(lambda: work(larger))  # noqa: B023 - called at once
             if whole < 3 * times * max(part, _MOMENT / 40):

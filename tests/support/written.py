@@ -1,4 +1,4 @@
-"""What stands in the pages of `docs/`: fenced examples, links, headings."""
+"""The contents of the pages in `docs/`: fenced examples, links, headings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEADING = re.compile(r"^#{1,6} +(.*?) *#*$", re.MULTILINE)
 
 
 class Example(NamedTuple):
-    """One fenced block: its page, the line that it begins in, its language and text."""
+    """One fenced block: its page, first line, language and text."""
 
     page: Path
     line: int
@@ -25,29 +25,29 @@ class Example(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        """Its place, as test reports name it."""
+        """Return its place, as named in test reports."""
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
 
 def examples(*languages: str) -> list[Example]:
-    """All fenced blocks in one of `languages`."""
+    """Yield all fenced blocks in one of `languages`."""
     return [one for page in PAGES for one in _of(page) if one.language in languages]
 
 
 def of_page(name: str, language: str) -> list[str]:
-    """The texts of the blocks in `language` on the page `docs/NAME`, in order."""
+    """Return the texts of the blocks in `language` on the page `docs/NAME`, in order."""
     return [one.text for one in _of(ROOT / "docs" / name) if one.language == language]
 
 
 def module(name: str, code: str) -> types.ModuleType:
-    """The module that a block of Python is."""
-    made = sys.modules[name] = types.ModuleType(name)  # pydantic looks there for what annotations name
+    """Return the module made from a block of Python."""
+    made = sys.modules[name] = types.ModuleType(name)  # pydantic looks up the names in annotations there
     exec(compile(code, name, "exec"), made.__dict__)
     return made
 
 
 def anchors(page: Path) -> set[str]:
-    """What can be linked to on `page` behind a `#`, by the rules of GitHub."""
+    """Return the anchors on `page`, by the rules of GitHub."""
     found: set[str] = set()
     for heading in _HEADING.findall(_FENCED.sub("", page.read_text())):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
