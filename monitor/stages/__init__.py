@@ -3,8 +3,8 @@
     Source -> Intake -> (spool, assembly) -> Convention -> Sampler -> Evaluator (asks a Judge) -> Sink
 
 Authors write the step; the pipeline counts, times, catches exceptions and delivers. A component is a frozen pydantic
-model with its options in the configuration for fields. It has no state: anything that lives longer than a call is a
-local variable of `run` or `open`. A new component is one file, named after its `type`, in the folder of its stage.
+model whose fields are its options in the configuration. It has no state: anything that outlives a call is a local
+variable of `run` or `open`. A new component is one file, named after its `type`, in the folder of its stage.
 Plug-ins import these contracts from `monitor.plugins`.
 """
 

@@ -1,4 +1,4 @@
-"""The base of all components, and what the application lends to those that run."""
+"""The base class of all components, and the services that the application provides to running ones."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ def _no_doors() -> Doors:
 
 
 class Component(BaseModel):
-    """The base of all that entries of the configuration describe. Unknown keys are errors; values never change."""
+    """The base class of everything that the configuration describes. Unknown keys are errors; values never change."""
 
-    # What is refused may hold a secret, so no report repeats it.
+    # A refused value may contain a secret, so no error message repeats it.
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     needs_restart: ClassVar[frozenset[str]] = frozenset()
     """Options that a reload of the configuration cannot change."""
 
 
-_TYPES: Final[dict[type[Component], str]] = {}  # of plug-ins, which are not named after their files
+_TYPES: Final[dict[type[Component], str]] = {}  # plug-ins only: they are not named after their files
 
 
 def remember_type(component: type[Component], name: str) -> None:
-    """Note the `type` of a plug-in. A class that is registered twice keeps the first."""
+    """Register the `type` of a plug-in. A class that is registered twice keeps its first type."""
     _TYPES.setdefault(component, name)
 
 
 def type_name(component: Component) -> str:
     """Return the `type` of a component in the configuration and in metric labels.
 
-    It is the name of its file; of a plug-in, that of its entry point.
+    It is the name of its file; for a plug-in, the name of its entry point.
     """
     return _TYPES.get(type(component)) or type(component).__module__.rsplit(".", 1)[-1]
 
@@ -60,7 +60,7 @@ C = TypeVar("C", bound=Component)
 
 
 def named(components: Sequence[C]) -> dict[str, C]:
-    """Return the components by the `name` that they were given, else by type; a second one of a type is `type_2`."""
+    """Return the components by their configured `name`, else by type; the second of a type is named `type_2`."""
     found: dict[str, C] = {}
     given = {name for one in components if (name := getattr(one, "name", None))}
     for one in components:
@@ -74,11 +74,12 @@ def named(components: Sequence[C]) -> dict[str, C]:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What the application lends to every component that runs. Plug-ins use `clock`; the rest is for the monitor.
+    """Services that the application provides to every running component. Plug-ins use `clock`; the rest is internal.
 
-    `share` is this replica's share of the traffic, `kept` keeps small values over restarts, `site` takes web pages,
-    `tracer` records the monitor's own spans, which go nowhere by default, and `stop` is the time limit of a stop.
-    `doors` are the listening servers, `reloads` those of the configuration, and `carried` is what parts take over then.
+    `share` is this replica's share of the traffic, `kept` keeps small values across restarts, `site` serves web pages,
+    `tracer` records the monitor's own spans (discarded by default), and `stop` is the time limit of a shutdown.
+    `doors` are the listening servers, `reloads` reloads the configuration, and `carried` is the state that new parts
+    take over at a reload.
     """
 
     clock: Clock
@@ -98,7 +99,7 @@ class Runtime:
     def standalone(cls, clock: Clock | None = None, *, logs: bool = True) -> Runtime:
         """Make a runtime for work outside a running monitor. Its metrics are not exported.
 
-        `clock` is the system's by default. With `logs` off, events are not logged.
+        `clock` is the system clock by default. With `logs` off, events are not logged.
         """
         from monitor.telemetry.metrics import Metrics  # noqa: PLC0415 - as above
 
@@ -108,6 +109,6 @@ class Runtime:
 
 
 def _silent_logger() -> logging.Logger:
-    made = logging.Logger("monitor.silent")  # noqa: LOG001 - one that is registered would hand records to its parents
+    made = logging.Logger("monitor.silent")  # noqa: LOG001 - a registered logger would pass records to its parents
     made.addHandler(logging.NullHandler())
     return made

@@ -1,6 +1,6 @@
-"""The listening servers of the process. They go on during a reload, while what stands behind them is exchanged.
+"""The listening servers of the process. They keep listening during a reload, while the application behind them changes.
 
-A request that comes meanwhile waits for the application of the new configuration, or is asked to try again later.
+A request that arrives meanwhile waits for the application of the new configuration, or is asked to retry later.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import anyio
 App = TypeVar("App")
 
 _LONGEST_WAIT: Final = 8.0
-"""Seconds that a request waits at most: senders give up after ten."""
+"""The longest that a request waits, in seconds: senders give up after ten."""
 _MOST_WAITING: Final = 128
-"""Requests of one server that may wait; each may hold 256 KiB of its body."""
+"""Requests that may wait at one server; each may buffer 256 KiB of its body."""
 _GRACE: Final = 1.0
-"""Seconds that running requests may take to end."""
+"""Seconds that requests in progress have to finish."""
 
 
 class Door(Generic[App]):
     """One server.
 
-    `app` responds to its requests, None while there is none; `running` are the tasks that do. Those in `cut` were
-    cancelled, since they took too long: their senders still get an answer.
+    `app` answers its requests (None while there is no application); `running` are the tasks of these requests. Those in
+    `cut` were cancelled because they took too long: their senders still get an answer.
     """
 
     def __init__(self, key: Hashable) -> None:
@@ -39,12 +39,12 @@ class Door(Generic[App]):
         self._server: asyncio.Task[None] | None = None
 
     def open(self, app: App) -> None:
-        """Let `app` respond, to those that wait as well."""
+        """Let `app` answer requests, including those that are waiting."""
         self.app = app
         self._opened.set()
 
     async def wait(self) -> App | None:
-        """Return what responds after the reload; None if that takes too long, never comes, or too many wait already."""
+        """Return the application after the reload; None if it takes too long or never comes, or if too many wait."""
         if self._waiting >= _MOST_WAITING:
             return None
         self._waiting += 1
@@ -56,11 +56,11 @@ class Door(Generic[App]):
             self._waiting -= 1
 
     def refuse(self) -> None:
-        """Let no request wait any longer: there is no reload to wait for."""
+        """Release all waiting requests: there is no reload to wait for."""
         self._opened.set()
 
     async def close(self) -> None:
-        """Let new requests wait, and end those that run: they get a second, then they are cut off."""
+        """Make new requests wait, and end those in progress: they get a second, then they are cancelled."""
         self.app, self._opened = None, anyio.Event()
         if self.running:
             await asyncio.wait(self.running, timeout=_GRACE)
@@ -72,7 +72,7 @@ class Door(Generic[App]):
             self.cut = set()
 
     async def start(self, server: Callable[[Door[App], Callable[[str], None]], Awaitable[None]]) -> None:
-        """Run the server; returns when it listens. Raises what it raises before."""
+        """Run the server; returns when it listens. Raises any error that the server raises before that."""
         listens = asyncio.get_running_loop().create_future()
 
         def listening(address: str) -> None:
@@ -92,7 +92,7 @@ class Door(Generic[App]):
             self._server.result()
 
     async def stop(self) -> None:
-        """Stop the server, which gives running requests a moment."""
+        """Stop the server, which gives requests in progress a moment to finish."""
         if self._server is not None:
             self._server.cancel()
             with anyio.CancelScope(shield=True):
@@ -100,17 +100,17 @@ class Door(Generic[App]):
 
     @property
     def alive(self) -> bool:
-        """Whether the server runs."""
+        """Whether the server is running."""
         return self._server is not None and not self._server.done()
 
     async def ended(self) -> None:
-        """Wait for the server, which ends by an error only, and raise that."""
+        """Wait for the server, which ends only with an error, and raise that error."""
         assert self._server is not None  # noqa: S101 - it has been started
         await asyncio.shield(self._server)
 
 
 class Doors:
-    """All servers of the process. While `keep` is set, they outlive what they serve, as at a reload."""
+    """All servers of the process. While `keep` is set, as during a reload, they outlive the application they serve."""
 
     def __init__(self) -> None:
         self.keep = False
@@ -123,10 +123,10 @@ class Doors:
         server: Callable[[Door[App], Callable[[str], None]], Awaitable[None]],
         listening: Callable[[str], None],
     ) -> None:
-        """Let `app` respond on the server that has been kept under `key`, else on a new one, until cancelled.
+        """Let `app` answer on the server that was kept under `key`, else on a new one, until cancelled.
 
-        `server` runs a new one; it reports its address to its second argument, and `listening` gets it. Raises what
-        `server` raises.
+        `server` runs a new server and passes its address to its second argument. `listening` is called with the
+        address, of a kept server too. Raises whatever `server` raises.
         """
         door = next((one for one in self._doors if one.key == key and one.app is None), None)
         if door is None:
@@ -146,19 +146,19 @@ class Doors:
                     await door.stop()
 
     def let_go(self) -> None:
-        """Let the request that runs in this task last longer than a reload, which need not wait for it."""
+        """Exempt the request in this task from a reload: the reload does not wait for it or cancel it."""
         task = asyncio.current_task()
         for door in self._doors:
             door.running.discard(task)
 
     def keep_none(self) -> None:
-        """Let each server end with what it serves, as the process ends. Requests that wait are refused at once."""
+        """Let each server end with its application, because the process is ending. Refuse waiting requests at once."""
         self.keep = False
         for door in self._doors:
             door.refuse()
 
     async def close(self) -> None:
-        """Stop all servers that are left."""
+        """Stop all remaining servers."""
         for door in self._doors:
             await door.stop()
         self._doors.clear()

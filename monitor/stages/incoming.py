@@ -1,4 +1,4 @@
-"""The way in: sources pass batches to the intake, conventions say what a span means."""
+"""The contracts of the input side: sources pass batches to the intake, conventions interpret spans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from monitor.stages.component import Component, Runtime
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What became of a batch: all of it is safe, except `rejected` items that can never be read; `message` says why."""
+    """The result of accepting a batch: all of it is safe except `rejected` items, which can never be read.
+
+    `message` is the reason.
+    """
 
     rejected: int = 0
     message: str = ""
@@ -29,9 +32,9 @@ class Intake(Protocol):
     async def accept(self, batch: SpanBatch | RowBatch | FeedbackBatch) -> Accepted:
         """Take a batch. Returns when its data is on disk, so that the sender can be acknowledged.
 
-        A batch with an `ack` is safe at its sender: it is not written to disk, and the ack is settled when every result
-        has been delivered. A row with an id that was seen recently is not taken again. May wait for the disk, and never
-        blocks the event loop.
+        The sender of a batch with an `ack` keeps it until the ack is settled, which happens when every result has been
+        delivered. Such a batch is not written to disk. A row with an id that was seen recently is not taken again. May
+        wait for the disk, but never blocks the event loop.
 
         Raises:
             Overloaded: there is no room now. Nothing of the batch was taken; the sender should try again.
@@ -40,17 +43,18 @@ class Intake(Protocol):
         ...
 
     def drops(self, trace_id: bytes) -> bool:
-        """Return whether head sampling drops spans of this trace (16 bytes) without tracestate: no need to decode them.
+        """Return whether head sampling drops spans of this trace (16 bytes) that have no tracestate.
 
-        They are still handed in, at least with their trace id, and counted. Safe to call from threads.
+        The source need not decode such spans. It still passes them in, with at least their trace id, to be counted.
+        Safe to call from threads.
         """
         ...
 
     def hand_over(self, acks: Iterable[Ack]) -> None:
         """Give up data that another process will receive again from the start, and make these acks void.
 
-        Requests that wait are dropped, and counted as handed over; should they come back here, they are taken again.
-        Requests that are being scored are finished.
+        Waiting requests are dropped and counted as handed over; if they come back here, they are taken again. Requests
+        that are being scored are finished.
         """
         ...
 
@@ -68,17 +72,20 @@ class Source(Component, ABC):
         """
 
     def reads_at_once(self) -> int:
-        """Return the most bytes that it asks for in one read, so that as much freed memory is kept; 0: few."""
+        """Return the largest number of bytes that it requests in one read; 0 if reads are small.
+
+        The process keeps that much freed memory for reuse.
+        """
         return 0
 
     def external_copies(self) -> str:
-        """Name the places outside this program that keep what is received, for `rag-monitor forget`; empty: none."""
+        """Name the places outside this program that keep received data, for `rag-monitor forget`; empty if none."""
         return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What one span says, in terms that all dialects share. None means "not said"; empty means "none".
+    """The content of one span, in terms that all dialects share. None means "not stated"; empty means "none".
 
     `kind` is the role of the span in the request: `request` (a whole request, chain or agent), `retrieval`, `rerank`
     (or any filter that replaces the candidates), `generation` (one call of a model), `tool`, `embedding` or
@@ -88,7 +95,7 @@ class Observation:
     `documents_without_text` counts documents of which only an id was sent. `messages` is the chat that was sent to the
     model, system prompt first; a role is empty if none was sent. `query` is the question, if the span states it.
     `error` says why the span failed; empty if it did not. `stated` names the fields that come from a mapping in the
-    configuration: they take precedence over other spans.
+    configuration: they take precedence over the same fields of other spans.
     """
 
     kind: Literal["request", "retrieval", "rerank", "generation", "tool", "embedding", "other"]
@@ -116,14 +123,15 @@ class Convention(ABC):
     """
 
     name: ClassVar[str]
-    """The dialect's name, which a case carries in `convention`."""
+    """The dialect's name, stored in a case as `convention`."""
 
     precedence: ClassVar[int] = 50
     """If two dialects recognise a span, the one with the lower number reads it."""
 
     record_marks: ClassVar[tuple[bytes, ...]] = ()
-    """A log record is dropped on arrival unless it, or its scope, contains a mark of some dialect, as encoded bytes."""
+    """Byte strings that mark log records of this dialect. A record is dropped on arrival unless its encoded form, or
+    that of its scope, contains a mark of some dialect."""
 
     @abstractmethod
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:
-        """Say what the span holds; None if it is not of this dialect. `records` are its log records, oldest first."""
+        """Return what the span says; None if it is not of this dialect. `records` are its log records, oldest first."""

@@ -18,9 +18,9 @@ from monitor.stages.component import Component
 class Question:
     """One question to a judge: instructions, the material to look at, and the shape of the reply.
 
-    `material` is untrusted text by name. The model gets it as data between random fences, in this order, before the
-    instructions. `schema` is the JSON Schema of the reply: an object; only its required keys are read. `max_tokens`
-    limits the reply. Another `repeat` number asks the same question again, past the cache.
+    `material` maps names to untrusted texts. The model gets them as data between random fences, in this order, before
+    the instructions. `schema` is the JSON Schema of the reply: an object; only its required keys are read. `max_tokens`
+    limits the reply. A different `repeat` number asks the same question again, bypassing the cache.
     """
 
     name: str
@@ -33,12 +33,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt in the form that a model was trained on. It is sent as it is, and the evaluator reads the reply.
+    """A prompt in the format that a model was trained on. It is sent unchanged, and the evaluator parses the reply.
 
-    Nothing is fenced: use it for models that can only judge, and to repeat a service's own prompt. The data of the
-    verdict is `text` and, with `logprobs`, `tokens`: a list of `text` and `logprob` (natural logarithm), empty if the
-    provider gives none. If `temperature` is None, that of the configuration is used. A classifier takes a prompt of two
-    messages, in the roles `premise` and `hypothesis`; its text is a JSON list of labels with scores.
+    Nothing is fenced: use it for models that can only judge, and to repeat a service's own prompt. The verdict's data
+    has `text` and, with `logprobs`, `tokens`: a list of `text` and `logprob` (natural logarithm), empty if the provider
+    returns none. If `temperature` is None, the configured one is used. A classifier takes a prompt of two messages, in
+    the roles `premise` and `hypothesis`; its text is a JSON list of labels with scores.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Prompt:
 class Verdict:
     """A judge's reply: `data` matches the schema of the question. Prices are in US dollars, durations in seconds.
 
-    `tries` are the calls that it took, in order. `cached` replies cost nothing.
+    `tries` are the calls made to get it, in order. `cached` replies cost nothing.
     """
 
     data: Mapping[str, Any]
@@ -84,7 +84,7 @@ class Judge(Protocol):
 Needs = Literal["context", "history", "reference", "response"]
 
 Measures = Literal["grounding", "answering", "retrieval", "harm", "form"]
-"""The subject of an evaluator: whether the response rests on the context (`grounding`), answers the question
+"""The subject of an evaluator: whether the response is supported by the context (`grounding`) or answers the question
 (`answering`), whether the search found what is needed (`retrieval`), whether someone is harmed or attacked (`harm`), or
 the `form` of the response."""
 
@@ -99,39 +99,39 @@ class Evaluator(Component, ABC):
     """Its name in metrics, alerts and configuration."""
 
     version: ClassVar[str]
-    """Change it whenever the same case could get another score. Results of two versions are never averaged."""
+    """Change it whenever the same case could get a different score. Results of two versions are never averaged."""
 
     scale: ClassVar[Scale]
     """The scale of its scores: both ends, which end is good, and the named levels."""
 
     needs: ClassVar[frozenset[Needs]] = frozenset({"response"})
-    """What a case must have. Without it the outcome is `Skipped`, and the evaluator is not called."""
+    """Parts that a case must have. If one is missing the outcome is `Skipped`, and the evaluator is not called."""
 
     measures: ClassVar[Measures | None] = None
-    """Its subject: decides how its judge's explanations are read and what a boosted sample assumes. None: nothing."""
+    """Its subject: decides how its judge's explanations are read and what a boosted sample assumes. None: neither."""
 
     cost: ClassVar[Literal["local", "judge"]] = "local"
-    """`local`: takes milliseconds, and scores every kept case. `judge`: calls a language model, and is sampled."""
+    """`local`: takes milliseconds and scores every kept case. `judge`: calls a language model and is sampled."""
 
     asks: ClassVar[Literal["model", "classifier"]] = "model"
-    """What a judged evaluator asks: a language model, or a classifier of pairs of texts."""
+    """Whom a judged evaluator asks: a language model, or a classifier of pairs of texts."""
 
     quotes: ClassVar[bool] = False
     """Whether its judge quotes the response, so that its results can have `claims_not_found`."""
 
     rescores: ClassVar[str] = ""
-    """The local evaluator, which must be configured too, from whose scores the monitor makes those of this one, by what
-    verdicts have taught it. `evaluate` gives the same outcome as that evaluator."""
+    """The local evaluator, which must be configured too, whose scores the monitor turns into this evaluator's scores,
+    by what it has learned from verdicts. `evaluate` returns the same outcome as that evaluator."""
 
     default_defect: ClassVar[DefectRule]
-    """The rule that decides what is a defect, unless the configuration sets another. `DefectRule("never")`: it only
-    ranks answers, and nothing else can be set."""
+    """The rule that decides what is a defect, unless the configuration sets a different one. `DefectRule("never")`: the
+    evaluator only ranks answers, and no other rule can be set."""
 
     definition: ClassVar[str] = ""
     """The source of its definition: a link or a reference."""
 
     examples_at_most: ClassVar[int] = 0
-    """How many answers that people judged its judge can be shown. 0: it takes no examples."""
+    """How many examples, answers judged by people, can be shown to its judge. 0: it takes no examples."""
 
     def with_examples(self, examples: Sequence[Mapping[str, JsonValue]]) -> str:
         """Return the text of a file that describes this evaluator with these examples, for `type: rubric`.

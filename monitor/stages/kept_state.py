@@ -1,4 +1,4 @@
-"""Small values that outlive the process: budgets, what pacers know of the traffic, what receivers were told."""
+"""Small values that outlive the process: budgets, pacers' traffic statistics, notifications sent to receivers."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 StateValue: TypeAlias = Mapping[str, object]
-"""Numbers, texts and lists of them by name, as JSON holds them."""
+"""Numbers, strings and lists of them by name, as in JSON."""
 
 
 class KeptState:
-    """Keeps values by name. This one keeps nothing: outside a running monitor each process begins at zero."""
+    """Stores values by name. This class stores nothing: outside a running monitor each process starts from zero."""
 
     def load(self, name: str) -> StateValue | None:  # noqa: ARG002 - the contract's signature
-        """Return what was kept under `name` last, by this process or the one before; None if nothing."""
+        """Return the last value stored under `name`, by this process or the previous one; None if there is none."""
         return None
 
     def follow(self, name: str, current: Callable[[], StateValue]) -> None:
-        """Keep what `current` returns, written about every second when it has changed, and at the end."""
+        """Store what `current` returns: about every second if it has changed, and at the end."""
 
     async def flush(self, name: str) -> None:
-        """Write the value that is followed under `name`; returns when it is durable, or refused by the disk."""
+        """Write the value followed under `name`; returns when it is durable, or when the disk has refused it."""
 
     def part(self, prefix: str) -> KeptState:
         """Return a view in which all names begin with `prefix`."""

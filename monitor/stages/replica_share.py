@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ReplicaShare:
-    """The share of all traffic, 0 to 1, that this process receives; shared budgets are split in that proportion.
+    """The share of all traffic, 0 to 1, that this process receives. Shared budgets are split in that proportion.
 
     Set by sources that divide their traffic among replicas; 1 without such a source.
     """
@@ -29,6 +29,6 @@ class ReplicaShare:
     def of_budget(self) -> float:
         """The share of the budgets that this process may spend, always above 0.
 
-        If `value` is 0, the previous one: work still in progress was accepted under it.
+        If `value` is 0, this is the last `value` above 0: work still in progress was accepted under it.
         """
         return self._held

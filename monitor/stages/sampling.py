@@ -1,4 +1,4 @@
-"""How likely a judged evaluator is to score a case, and what a sampler learns from the results."""
+"""The contracts of samplers: the probability that a judged evaluator scores a case, and learning from the results."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from monitor.stages.judging import Evaluator
 
 @dataclass(frozen=True, slots=True)
 class SamplingDecision:
-    """The `probability`, 0 to 1, with which a case is scored, and how the sampler came to it.
+    """The `probability`, 0 to 1, with which a case is scored, and the figures behind it.
 
-    `target` is the share of all cases that is scored at that time, `risk` the probability of a defect as the sampler
-    estimates it (None: it does not), `inputs` are the numbers it saw of the case, and `shift` is what it added to the
-    log odds of a defect for other reasons. `thinned`: a cap has lowered the probability. `scope` is that of the result,
-    if the case does not decide it. `fault` is why the sampler gave no probability: the evaluation is unscored then.
+    `target` is the share of all cases that is scored at that time. `risk` is the sampler's estimate of the probability
+    of a defect (None: it makes no estimate), `inputs` are the numbers about the case that it used, and `shift` is what
+    it added to the log odds of a defect for other reasons. `thinned`: a cap has lowered the probability. `scope` is the
+    scope of the result, unless the case determines it. `fault` is the reason why the sampler gave no probability: the
+    evaluation is then unscored.
     """
 
     probability: float
@@ -35,10 +36,10 @@ class SamplingDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastResult:
-    """A result of an earlier process or another replica, as far as samplers learn from it.
+    """The parts of a result of an earlier process or another replica that samplers learn from.
 
-    `result` is its id. `inputs` and `shift` are as in `SamplingDecision`; inputs are empty if the sampler saw none.
-    `emphasis` is the number of cases that it stands for, relative to uniform sampling. `defect` is None unless it is a
+    `result` is its id. `inputs` and `shift` are as in `SamplingDecision`; `inputs` is empty if the sampler used none.
+    `emphasis` is the number of cases that it represents, relative to uniform sampling. `defect` is None unless it is a
     score of production traffic.
     """
 
@@ -54,10 +55,10 @@ class PastResult:
 
 
 class Sampling(Protocol):
-    """A sampler at work for one evaluator. It is called on the event loop: it takes microseconds, and never waits.
+    """A sampler working for one evaluator. It is called on the event loop, so it takes microseconds and never waits.
 
-    `adaptive`: the probability depends on more than the case. Then the pipeline stores the first one of each case, and
-    a case that comes again keeps it.
+    `adaptive`: the probability depends on more than the case. The pipeline then stores the first probability of each
+    case, and a case that arrives again keeps it.
     """
 
     adaptive: bool
@@ -65,21 +66,21 @@ class Sampling(Protocol):
     def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> SamplingDecision:
         """Return the probability of `case`. `local` are the scores of local evaluators, by name.
 
-        The pipeline multiplies it by `part` (0 < part <= 1), which is below 1 if the app's quota is nearly used up. A
-        budget is then charged for that part of a case.
+        The pipeline multiplies the probability by `part` (0 < part <= 1), which is below 1 if the app's quota is nearly
+        used up. A budget is then charged only that part.
         """
         ...
 
     def learn(self, case: Case, decision: SamplingDecision, *, defect: bool | None, dollars: float) -> None:
-        """Learn from a case that was drawn and evaluated, for `dollars`. `defect` is None if there is no score.
+        """Learn from a case that was drawn and evaluated, at a cost of `dollars`. `defect` is None without a score.
 
-        The dollars include those of replies without a verdict, of a second judgement and of a repeat. It is not called
-        for an evaluation that failed and cost nothing, as while the judge is down.
+        The cost includes replies without a verdict, a second judgement and a repeat. Not called for an evaluation that
+        failed at no cost, as happens while the judge is down.
         """
         ...
 
     def learn_past(self, past: PastResult) -> None:
-        """Learn from a result of another process, with an evaluator of this name and version."""
+        """Learn from a result that another process got with an evaluator of this name and version."""
         ...
 
 
@@ -88,30 +89,30 @@ class Sampler(Component, ABC):
 
     @property
     def sees(self) -> str:
-        """The local evaluator that it takes scores from, which must be configured. Empty: none."""
+        """The local evaluator whose scores it uses, which must be configured. Empty: none."""
         return ""
 
     @abstractmethod
     def open(self, evaluator: Evaluator, runtime: Runtime) -> Sampling:
-        """Begin to sample for `evaluator`. The returned object holds what it learns."""
+        """Start sampling for `evaluator`. The returned object holds what it learns."""
 
 
 class FixedSampler(Sampler):
-    """A sampler that looks at the case alone: the same case always has the same probability, in every replica."""
+    """A sampler that uses nothing but the case: a case always has the same probability, in every replica."""
 
     @abstractmethod
     def probability(self, case: Case) -> float:
         """Return the probability, 0 <= p <= 1, with which `case` is sampled."""
 
     def open(self, evaluator: Evaluator, runtime: Runtime) -> Sampling:  # noqa: ARG002 - the contract's signature
-        """Give the probabilities; it learns nothing."""
+        """Start sampling by `probability`; the returned object learns nothing."""
         return _Fixed(self)
 
 
 def probability_of(sampler: FixedSampler, case: Case) -> tuple[float, str]:
-    """Return the probability of a case, and why there is none where the sampler fails.
+    """Return the probability of a case and, if the sampler fails, the reason (else empty).
 
-    The probability is 1 then: the case is counted, as one that could not be evaluated, and no rate is distorted.
+    If it fails, the probability is 1: the case is counted as one that could not be evaluated, and no rate is distorted.
     """
     try:
         given = sampler.probability(case)
@@ -119,7 +120,7 @@ def probability_of(sampler: FixedSampler, case: Case) -> tuple[float, str]:
             return found, ""
         wrong = str(given) if isinstance(given, int | float) else f"an object of the type {type(given).__name__}"
         return 1.0, f"the sampler {type_name(sampler)} gave {wrong:.40}, not a number from 0 to 1"
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - that of a plug-in may fail in any way
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plug-in's sampler may fail in any way
         return 1.0, f"the sampler {type_name(sampler)} raised {type(error).__name__}"
 
 

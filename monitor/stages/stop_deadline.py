@@ -1,4 +1,4 @@
-"""The time within which a stop is over."""
+"""The time limit of a stop."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Final, Literal, TypeAlias
 from monitor.clock import Clock, SystemClock
 
 STOP_WITHIN: Final = 7.0
-"""Seconds after SIGTERM at which the process ends even with work left. `docker stop` waits ten: a busy machine takes
-its time to end a process."""
+"""Seconds after SIGTERM at which the process ends, even if work is left. `docker stop` waits ten; the rest is margin,
+because a busy machine takes a while to end a process."""
 
 Step: TypeAlias = Literal["requests", "sinks", "connections"]
 _OVER: Final[dict[Step, float]] = {"requests": 4.0, "sinks": 5.0, "connections": 6.0}
-"""The seconds after which each step is over. What is left after the last is for the files."""
+"""Seconds after the start of the stop by which each step must be over. The time after the last is for closing files."""
 _HURRY: Final = 0.4
 
 
 class StopDeadline:
-    """The one time limit of a stop. Each step takes what is left until it must be over, even if others took long.
+    """The single time limit of a stop. Each step gets the time until its own limit, even if earlier steps were slow.
 
-    What a step does not finish is durable where it came from, and goes on after the restart.
+    Work that a step does not finish is durable at its origin, and continues after the restart.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -28,16 +28,16 @@ class StopDeadline:
         self._part = 1.0
 
     def begin(self) -> None:
-        """Begin the stop now, unless it has begun."""
+        """Start the clock of the stop, unless it has started."""
         if self._began is None:
             self._began = self._clock.monotonic()
 
     def hurry(self) -> None:
-        """Give each step less than half of its time: what stops begins again at once, and senders wait for it."""
+        """Give each step less than half of its time: new parts take over right after, and senders wait for them."""
         self._part = _HURRY
 
     def left(self, step: Step) -> float:
-        """Return the seconds until `step` must be over, at least 0; all of them before the stop has begun."""
+        """Return the seconds until `step` must be over, at least 0; its full time if the stop has not begun."""
         if self._began is None:
             return self._part * _OVER[step]
         return max(self._began + self._part * _OVER[step] - self._clock.monotonic(), 0.0)
