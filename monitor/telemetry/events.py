@@ -1,4 +1,4 @@
-"""Events: one call writes the log line and counts, so that neither can be forgotten."""
+"""Events: a single call writes the log line and counts the event, so that neither can be forgotten."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Event(StrEnum):
-    """The closed set of events. The values are those of the metric label `event`."""
+    """The closed set of events. The values are also the values of the metric label `event`."""
 
     STARTED = "started"
     LISTENING = "listening"
@@ -97,8 +97,8 @@ class Event(StrEnum):
 
 
 EventListener: TypeAlias = Callable[[int, Event, str, Mapping[str, object]], None]
-"""A listener: gets the logging level, the event, its message and its fields. Must be quick and never raise; may be
-called in any thread."""
+"""A listener: gets the logging level, the event, its message and its fields. It must be quick and never raise, and may
+be called in any thread."""
 
 
 class Events:
@@ -110,11 +110,11 @@ class Events:
         self._also: list[EventListener] = []
 
     def also(self, listener: EventListener) -> None:
-        """Call `listener` for every further event as well, regardless of the log level."""
+        """Also call `listener` for every event from now on, regardless of the log level."""
         self._also.append(listener)
 
     def info(self, event: Event, message: str, **fields: object) -> None:
-        """Report an expected event. `fields` are structured data: never text of the traffic, never a secret."""
+        """Report an expected event. `fields` are structured data: never text from the traffic, never a secret."""
         self._emit(logging.INFO, event, message, fields)
 
     def warning(self, event: Event, message: str, **fields: object) -> None:

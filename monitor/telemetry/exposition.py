@@ -1,11 +1,11 @@
-"""The text of `/metrics`: values are read at once, so that they belong together, and written out in a thread.
+"""The text of `/metrics`: all values are read at once, so that they are consistent, and formatted in a thread.
 
-The client library's encoder makes an object of each sample and writes its labels at each scrape, above ten microseconds
-a series, on the event loop. Here the labels of a series are written once, and reading its value is all that the event
-loop does. `_created` series are left out: nothing reads them, and they double the counters.
+The client library's encoder creates an object for each sample and formats its labels at each scrape. That takes over
+ten microseconds per series, on the event loop. Here the labels of a series are formatted once, and the event loop only
+reads the value. `_created` series are left out: nothing reads them, and they double the number of counter series.
 """
 
-# ruff: noqa: SLF001 - the client library offers no way to the values besides its own slow one
+# ruff: noqa: SLF001 - the client library offers no other access to the values than its own slow one
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from prometheus_client.utils import floatToGoString
 from monitor.telemetry.metrics import MergedHistograms, Metrics
 
 _LONGEST_KEPT: Final = 1.0
-"""Seconds that a text is served again at most."""
+"""The longest that a text is reused, in seconds."""
 _REST: Final = 9
-"""A text is served again for so many times as long as it took to write: scrapes without a pause cost a tenth of one
+"""A text is reused for this many times the time it took to write, so that continuous scraping costs a tenth of one
 processor core."""
 _LARGEST_PLAIN: Final = 1e6
-"""From here on Go writes an exponent."""
+"""From this value on, Go writes an exponent."""
 
 
 class _Values(NamedTuple):
@@ -42,7 +42,7 @@ class _Values(NamedTuple):
 
 
 class Exposition:
-    """Writes all series of `metrics` as a scrape has them. `monotonic` is a clock in seconds."""
+    """Formats all series of `metrics` for a scrape. `monotonic` is a clock in seconds."""
 
     def __init__(self, metrics: Metrics, monotonic: Callable[[], float]) -> None:
         self._metrics = metrics
@@ -52,7 +52,7 @@ class Exposition:
         self._series: dict[MetricWrapperBase, _Series] = {}
 
     async def text(self, *, openmetrics: bool) -> bytes:
-        """Return the text, at most about a second old: in OpenMetrics with exemplars, else in Prometheus' format."""
+        """Return the text, at most about a second old: OpenMetrics with exemplars, or the Prometheus text format."""
         async with self._turn:
             until, text = self._kept.get(openmetrics, (0.0, b""))
             began = self._monotonic()
@@ -64,7 +64,7 @@ class Exposition:
             return text
 
     def _snapshot(self, *, openmetrics: bool) -> Iterator[list[_Values] | Metric]:
-        """Read all values: of each family, or of the parts that are exposed as one."""
+        """Read all values of each family; parts that are exposed as one family are read together."""
         for one in list(self._metrics.registry._collector_to_names):
             if isinstance(one, Counter | Histogram):
                 yield [self._known(one).read(exemplars=openmetrics)]
@@ -80,7 +80,7 @@ class Exposition:
 
 
 class _Series:
-    """The series of a counter or histogram: where their values are, and how their lines begin."""
+    """The series of a counter or histogram: references to their values, and the start of each of their lines."""
 
     def __init__(self, family: Counter | Histogram) -> None:
         self.family = family
@@ -90,7 +90,7 @@ class _Series:
         self.per_child = len(family._upper_bounds) + 1 if isinstance(family, Histogram) else 1
 
     def read(self, *, exemplars: bool) -> _Values:
-        """Read all values. Costs some tens of nanoseconds a series that was there at the last scrape."""
+        """Read all values. Takes some tens of nanoseconds per series that existed at the last scrape."""
         children: Mapping[Sequence[str], Any] = self.family._metrics if self.family._labelnames else {(): self.family}
         keys = list(children)
         known = len(self._keys)
@@ -103,7 +103,7 @@ class _Series:
         return _Values(self, len(keys), [place._value for place in self._places], found)
 
     def begins(self, number: int) -> list[str]:
-        """Return how the lines of the first `number` label sets begin: up to the value."""
+        """Return the start of each line, up to the value, for the first `number` label sets."""
         begins, family = self._begins, self.family
         lines = self.per_child + 1 if isinstance(family, Histogram) else 1
         for key in self._keys[len(begins) // lines : number]:
@@ -154,7 +154,7 @@ def _histogram(one: _Values) -> Iterator[str]:
             yield f"{next(begins)}{_number(total)}{exemplar}\n"
         yield f"{next(begins)}{_number(total)}\n"
         begin = next(begins)
-        if not falls:  # a sum that can fall is no counter
+        if not falls:  # a sum that can decrease is not a counter
             yield f"{begin}{_number(one.values[end])}\n"
 
 

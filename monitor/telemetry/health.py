@@ -1,4 +1,4 @@
-"""Health (the process works), readiness (it accepts traffic now), and the addresses that it listens on."""
+"""Health (the process works), readiness (it accepts traffic now), and the addresses it listens on."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ class Health:
         self.addresses: dict[str, str] = {}
         """The address of each listener, such as `otlp_http: 127.0.0.1:4318`, once it listens."""
         self.short_of_memory = ""
-        """Why nothing more should be received: memory is short; empty if it is not."""
+        """Why no more data should be received, because memory is short; empty if it is not."""
         self.arrives: Callable[[], None] = lambda: None
-        """Called when something is about to be received: memory is looked at more often from then on."""
+        """Called when data is about to be received: memory is checked more often from then on."""
         self.refusing: Callable[[], str] = str
-        """Returns why receivers refuse new data at present; empty if they take it."""
+        """Returns why receivers currently refuse new data; empty if they accept it."""
         self.repaired: dict[str, str] = {}
-        """What happened to each database that was damaged since the start, by its name."""
+        """How each database damaged since the start was repaired, by its name."""
 
     def on_event(self, _level: int, event: Event, message: str, fields: Mapping[str, object]) -> None:
-        """Note repairs of databases, for the UI."""
+        """Record repairs of databases, for the UI."""
         if event is Event.DATABASE_DAMAGED:
             self.repaired[str(fields.get("database"))] = f"{message}: {fields.get('aside')}"
 
     def expect(self, part: str, why: str = "starting") -> None:
-        """Be not ready, for the given reason, until `part` calls `up`."""
+        """Report not ready, for the given reason, until `part` calls `up`."""
         self._waiting[part] = why
 
     def up(self, part: str) -> None:
-        """Report that `part` works (again)."""
+        """Record that `part` works (again)."""
         self._waiting.pop(part, None)
 
     def explain(self, subject: str, why: str) -> None:
-        """Say what keeps `subject` from coming up; an empty text withdraws it. Shown while any part is not up."""
+        """Set the reason why `subject` does not come up; an empty text removes it. Shown while any part is not up."""
         if why:
             self._explained[subject] = why
         else:
             self._explained.pop(subject, None)
 
     def stopping(self) -> None:
-        """Report that the process is draining: healthy, but not ready."""
+        """Report not ready because the process is draining. It stays healthy."""
         self._stopping = True
 
     @property
@@ -56,7 +56,7 @@ class Health:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why it is not ready: `part: why`, in the order of registration, then what was explained."""
+        """Why it is not ready: `part: why`, in the order of registration, then the reasons set by `explain`."""
         told = {**self._waiting, **self._explained} if self._waiting else {}
         waiting = tuple(f"{part}: {why}" for part, why in told.items())
         return (*waiting, "stopping") if self._stopping else waiting

@@ -49,8 +49,8 @@ def _stamp(seconds: float) -> str:
 
 
 def configure(level: str = "INFO", style: Literal["json", "text"] = "json", stream: TextIO | None = None) -> None:
-    """Send the package's own logs to `stream` (default: standard error), and those of libraries from WARNING up."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's core does not log: it writes to stderr
+    """Send the package's own logs, and logs of libraries from WARNING up, to `stream` (default: standard error)."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's core does not use `logging`: it writes to stderr
     handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
     root = logging.getLogger()

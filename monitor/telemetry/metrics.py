@@ -16,23 +16,23 @@ from monitor import __version__
 from monitor.telemetry.series import Series
 
 OVERFLOW = "__other__"
-"""The label value of all that have none of their own."""
+"""The label value for everything beyond the limit of distinct values."""
 
 UNKNOWN_APP = "unknown"
 
 
 def printable(value: str) -> str:
-    """Turn a text from outside into a label value for any parser: printable, at most 128 characters.
+    """Turn an external text into a label value that any parser accepts: printable, at most 128 characters.
 
-    `?` stands for what cannot be printed. U+FFFD would not do: PromQL takes it for a fault in the encoding.
+    `?` replaces characters that cannot be printed. U+FFFD would not do: PromQL takes it for an encoding error.
     """
     return "".join(c if c.isprintable() else "?" for c in value[:128])
 
 
 class Capped:
-    """Turn a text from outside into a label value: safe for every parser, and bounded in number.
+    """Turns an external text into a label value: safe for every parser, and with a bounded number of values.
 
-    Beyond `limit` distinct values, further ones become `__other__`. `missing` stands for an empty text.
+    After `limit` distinct values, new ones become `__other__`. `missing` replaces an empty text.
     """
 
     def __init__(self, limit: int = 200, missing: str = "") -> None:
@@ -41,7 +41,7 @@ class Capped:
         self._seen: dict[str, str] = {}
 
     def __call__(self, value: str) -> str:
-        """Return the value to use as a label: printable, at most 128 characters, never a new one beyond the limit."""
+        """Return the label value: printable, at most 128 characters, and never a new value beyond the limit."""
         value = value or self._missing
         known = self._seen.get(value)
         if known is not None:
@@ -55,7 +55,7 @@ class Capped:
 
 
 def samples(family: Counter | Gauge | Info) -> Iterator[tuple[dict[str, str], float]]:
-    """Yield the labels and the present value of each series of a family."""
+    """Yield the labels and the current value of each series of a family."""
     for one in family.collect():
         for sample in one.samples:
             if not sample.name.endswith("_created"):
@@ -63,17 +63,17 @@ def samples(family: Counter | Gauge | Info) -> Iterator[tuple[dict[str, str], fl
 
 
 def total(family: Counter | Gauge) -> float:
-    """Add up the present values of all series of a family."""
+    """Return the sum of the current values of all series of a family."""
     return sum(value for _, value in samples(family))
 
 
 class Metrics(Series):
-    """All series on one registry, which may be passed in: a test has its own."""
+    """All series on one registry, which may be passed in, as tests do."""
 
     def __init__(self, registry: CollectorRegistry | None = None, *, label_values: int = 200) -> None:
         super().__init__(registry if registry is not None else CollectorRegistry())
         self.app = Capped(label_values, missing=UNKNOWN_APP)
-        """Turns a service's name, as `app_name` makes it, into a label `app`; there is no other way."""
+        """Turns a service's name, as `app_name` returns it, into the label `app`. Every such label comes from here."""
         self.model = Capped(label_values)
         self._score: dict[str, Histogram] = {}
         self.build.info({"version": __version__, "python": platform.python_version()})

@@ -1,6 +1,6 @@
 """Every series that the monitor exports, declared once. `docs/metrics.md` is generated from this table.
 
-Never export a ratio: ratios do not add up over replicas, counters do. Label values come from closed sets or pass
+Never export a ratio: ratios do not add up across replicas, counters do. Label values come from closed sets or pass
 through a `Capped`. A counter's name is declared without `_total`, an info's without `_info`: the client library adds
 them.
 """
@@ -17,7 +17,7 @@ FamilyT_co = TypeVar("FamilyT_co", bound=MetricWrapperBase, covariant=True)
 
 
 class Declared(Generic[FamilyT_co]):
-    """A family of series as a class attribute. Each instance of `Series` gets the family itself under that name."""
+    """A family of series, declared as a class attribute. Each instance of `Series` has the family under that name."""
 
     def __init__(self, make: Callable[[CollectorRegistry], FamilyT_co]) -> None:
         self.make = make
@@ -42,12 +42,12 @@ def histogram(name: str, text: str, labels: tuple[str, ...] = (), *, buckets: tu
 
 
 def info(name: str, text: str, labels: tuple[str, ...] = ()) -> Declared[Info]:
-    """Declare a gauge that is always 1 and carries facts in its labels."""
+    """Declare a gauge that is always 1 and carries information in its labels."""
     return Declared(lambda registry: Info(name, text, labels, registry=registry))
 
 
 class Series:
-    """The table. An instance holds each family, registered, under its attribute's name."""
+    """The table. An instance registers each family and holds it under its attribute's name."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
@@ -55,7 +55,7 @@ class Series:
             if isinstance(declared, Declared):
                 vars(self)[name] = declared.make(registry)
 
-    # What sources receive.
+    # Received by sources.
     requests = counter(
         "ragmonitor_receiver_requests",
         "Requests that a source has answered. `code` is the HTTP status or the gRPC status name.",
@@ -81,38 +81,38 @@ class Series:
         ("source", "outcome"),
     )
 
-    # The ledger, and what is read from the traffic.
+    # The ledger, and data read from the traffic.
     traces_received = counter(
         "ragmonitor_traces_received",
         "Traces seen, each counted once, including those recovered from the spool at start; `app` is the service whose "
-        "part of the trace came first.",
+        "part of the trace arrived first.",
         ("app", "source"),
     )
     traces = counter(
         "ragmonitor_traces",
-        "The ledger: traces by the one outcome that each ended in. Received = the sum of these + pending.",
+        "The ledger: traces by final outcome, exactly one each. Received = the sum of these + pending.",
         ("app", "source", "outcome"),
     )
     traces_pending = gauge(
-        "ragmonitor_traces_pending", "Traces that are open, queued or being evaluated.", ("app", "source")
+        "ragmonitor_traces_pending", "Traces that are still open, queued or being evaluated.", ("app", "source")
     )
     requests_found = counter(
         "ragmonitor_requests_found",
-        "Requests found in traces that were read: most traces hold one, a batch or a conversation holds several. A row "
-        "is a trace here, each of its turns a request. `app` is the service that answered.",
+        "Requests found in traces that were read: most traces contain one; a batch or a conversation contains several. "
+        "A row counts as a trace here, and each of its turns as a request. `app` is the service that answered.",
         ("app", "source"),
     )
     requests_ended = counter(
         "ragmonitor_requests",
-        "The ledger of requests: by the one outcome that each ended in. Found = the sum of these + pending.",
+        "The ledger of requests: by final outcome, exactly one each. Found = the sum of these + pending.",
         ("app", "source", "outcome"),
     )
     requests_pending = gauge(
-        "ragmonitor_requests_pending", "Requests of traces that were read, being evaluated.", ("app", "source")
+        "ragmonitor_requests_pending", "Requests found in traces and still being evaluated.", ("app", "source")
     )
     traces_closed = counter(
         "ragmonitor_traces_closed",
-        "Traces by the reason why the monitor stopped waiting for more of their spans.",
+        "Traces by the reason why the monitor stopped waiting for further spans.",
         ("reason",),
     )
     extracted_requests = counter(
@@ -122,49 +122,49 @@ class Series:
     )
     extracted_fields = counter(
         "ragmonitor_extracted_fields",
-        "Extracted requests that have a field: question, context, answer, model, session, tokens.",
+        "Extracted requests that have the field: question, context, answer, model, session, tokens.",
         ("app", "convention", "field"),
     )
     context_weight = counter(
         "ragmonitor_context_weight",
-        "Sum of the weights (1 / probability of sampling) of answered production requests by how their context came"
-        " about: retrieved, retrieved_nothing, no_retrieval, not_recorded. Their shares are those of all traffic.",
+        "Sum of the weights (1 / probability of sampling) of answered production requests by the origin of their"
+        " context: retrieved, retrieved_nothing, no_retrieval, not_recorded. The shares are those of all traffic.",
         ("app", "status"),
     )
     service_tokens = counter(
         "ragmonitor_service_tokens",
-        "Tokens that the services used, estimated for all their traffic: each sampled request counts by its weight.",
+        "Tokens used by the services, estimated for all their traffic: each sampled request counts by its weight.",
         ("app", "direction"),
     )
     service_seconds = histogram(
         "ragmonitor_service_answer_seconds",
-        "How long the services took to answer; sampled requests only, without times below 0 or above a day.",
+        "How long the services took to answer; sampled requests only, excluding times below 0 or above a day.",
         ("app",),
         buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250),
     )
 
-    # Results. `version` is the evaluator's, with its options and the judge's model. Another version is another
-    # instrument: its results are never added to these. A process runs one version of each evaluator, so the label costs
-    # no series except while a change is rolled out.
+    # Results. `version` is the evaluator's, with its options and the judge's model. A different version is a different
+    # instrument: results of two versions are never added up. A process runs one version of each evaluator, so the label
+    # adds no series except while a change is rolled out.
     evaluations = counter(
         "ragmonitor_evaluations", "Scored evaluations.", ("app", "evaluator", "version", "level", "defect")
     )
     sessions = counter(
         "ragmonitor_sessions",
-        "Conversations (sessions of the service) of which at least one answer was scored, live: each once, and again "
-        "after 24 hours without one or after 100 scored answers. Of those that were sampled, unweighted; answers "
-        "without a session are in none.",
+        "Conversations (sessions of the service) with at least one answer scored live. Each counts once, and again "
+        "after 24 hours without a scored answer or after 100 scored answers. Sampled sessions only, unweighted; "
+        "answers without a session are not counted.",
         ("app", "evaluator", "version"),
     )
     sessions_defective = counter(
         "ragmonitor_sessions_defective",
-        "Those of them with at least one defective answer. Where not every answer is judged, their share is a lower "
-        "bound.",
+        "Conversations in `ragmonitor_sessions_total` with at least one defective answer. If not every answer is "
+        "judged, their share is a lower bound.",
         ("app", "evaluator", "version"),
     )
     evaluation_weight = counter(
         "ragmonitor_evaluation_weight",
-        "Sum of the weights (1 / probability of selection) of scored evaluations: the traffic that they stand for.",
+        "Sum of the weights (1 / probability of selection) of scored evaluations: the traffic that they represent.",
         ("app", "evaluator", "version", "level", "defect"),
     )
     evaluation_weight_squares = counter(
@@ -174,8 +174,9 @@ class Series:
     )
     session_products = counter(
         "ragmonitor_evaluation_session_products",
-        "Sum of the products of the weights of all pairs of scored evaluations of one session (or else user), for"
-        " confidence limits: pairs of defects, of all, or of a defect with any (`both`).",
+        "Sum of the products of the weights of all pairs of scored evaluations within one session (or else user), for"
+        " confidence limits. `of`: pairs of two defects (`defects`), of any two (`all`), or of a defect with any"
+        " (`both`).",
         ("app", "evaluator", "version", "of"),
     )
     evaluation_score_weighted = counter(
@@ -185,12 +186,12 @@ class Series:
     )
     unscored = counter(
         "ragmonitor_unscored",
-        "Evaluations that were due but produced no score, by reason. They are part of no rate.",
+        "Evaluations that were due but produced no score, by reason. They are not part of any rate.",
         ("app", "evaluator", "reason"),
     )
     skipped = counter(
         "ragmonitor_skipped",
-        "Evaluations that do not apply to the case, by reason; handed_over: another replica evaluates it.",
+        "Evaluations that do not apply to the case, by reason; handed_over: another replica evaluates the case.",
         ("app", "evaluator", "reason"),
     )
     selected = counter(
@@ -217,7 +218,7 @@ class Series:
     late_evaluations = counter(
         "ragmonitor_late_evaluations",
         "Evaluations that ended more than `traffic.late_after` after the service's answer, by outcome: passed,"
-        " defect, unscored, skipped. They are part of no other rate.",
+        " defect, unscored, skipped. They are not part of any other rate.",
         ("app", "evaluator", "version", "outcome"),
     )
     late_weight = counter(
@@ -233,7 +234,7 @@ class Series:
     non_production_evaluations = counter(
         "ragmonitor_non_production_evaluations",
         "Evaluations of non-production traffic by class (experiment, synthetic, internal) and outcome: passed,"
-        " defect, unscored, skipped. They are part of no other rate.",
+        " defect, unscored, skipped. They are not part of any other rate.",
         ("app", "evaluator", "version", "traffic", "outcome"),
     )
     non_production_weight = counter(
@@ -248,8 +249,8 @@ class Series:
     )
     rule_evaluations = counter(
         "ragmonitor_rule_evaluations",
-        "`ragmonitor_evaluations_total` again, for each alert with a defect rule of its own: `defect` is by that rule."
-        " They are the same evaluations, so do not add the two.",
+        "`ragmonitor_evaluations_total` again, for each alert with its own defect rule: `defect` is by that rule."
+        " These are the same evaluations, so do not add the two.",
         ("app", "evaluator", "version", "defect_rule", "defect"),
     )
     rule_weight = counter(
@@ -269,8 +270,8 @@ class Series:
     )
     slice_evaluations = counter(
         "ragmonitor_slice_evaluations",
-        "`ragmonitor_evaluations_total` again, by each configured slice and its value (20 per app, then"
-        " `__other__`; empty if a case has none). A value's series starts with its first score.",
+        "`ragmonitor_evaluations_total` again, by configured slice and its value (20 values per app, then `__other__`;"
+        " empty if a case has none). The series of a value starts with its first score.",
         ("app", "evaluator", "version", "slice", "value", "defect"),
     )
     slice_weight = counter(
@@ -285,43 +286,43 @@ class Series:
     )
     slice_session_products = counter(
         "ragmonitor_slice_evaluation_session_products",
-        "`ragmonitor_evaluation_session_products_total` again, by slice. Pairs with answers of the session that have"
-        " another value are in it, so limits from it are never too narrow.",
+        "`ragmonitor_evaluation_session_products_total` again, by slice. Includes pairs with answers of the session"
+        " that have a different value, so limits computed from it are never too narrow.",
         ("app", "evaluator", "version", "slice", "value", "of"),
     )
     service_version_info = gauge(
         "ragmonitor_service_version_info",
-        "1 for each combination of versions that results come from: of the evaluator, the judge's model, the"
-        " prompt, the index and the service. Removed an hour after its last result.",
+        "1 for each combination of versions that has results: the versions of the evaluator, the judge's model, the"
+        " prompt, the index and the service. Removed an hour after the last result.",
         ("app", "evaluator", "fingerprint", "version", "judge", "prompt", "index", "service"),
     )
     service_version_start = gauge(
         "ragmonitor_service_version_start_timestamp_seconds",
-        "When results of the newest combination of versions began; no series while there has been only one.",
+        "When the newest combination of versions first had results; no series while there has been only one.",
         ("app", "evaluator"),
     )
     sink_failures = counter(
         "ragmonitor_sink_failures",
-        "Failed deliveries. A sink that follows the history gets the results again; for `storage` (the history),"
-        " sinks `history` and `listeners` it counts the results that were lost to them. Results wait while the history"
-        " cannot be written (`ragmonitor_database_failing`).",
+        "Failed deliveries. A sink that follows the history gets the results again. For `storage` (the history), sinks"
+        " of type `history` and `listeners`, this counts results that they lost. While the history cannot be written,"
+        " results wait (`ragmonitor_database_failing`).",
         ("sink",),
     )
     sink_results = counter(
         "ragmonitor_sink_results",
-        "Results of the history by what became of them at a sink that follows it: sent; rejected (refused for good);"
-        " expired (they fell out of the retention before); forgotten (erased before); unreadable.",
+        "Results in the history by outcome at a sink that follows it: sent; rejected (refused for good);"
+        " expired (past the retention before they were sent); forgotten (erased before they were sent); unreadable.",
         ("sink", "outcome"),
     )
     sink_position = gauge(
-        "ragmonitor_sink_position", "Number, in the history, of the last result that a sink is done with.", ("sink",)
+        "ragmonitor_sink_position", "History number of the last result that a sink has finished with.", ("sink",)
     )
     sink_lag_results = gauge(
-        "ragmonitor_sink_lag_results", "Results in the history that a sink has still to get.", ("sink",)
+        "ragmonitor_sink_lag_results", "Results in the history that a sink has yet to get.", ("sink",)
     )
     sink_lag_seconds = gauge(
         "ragmonitor_sink_lag_seconds",
-        "Age of the oldest result that a sink lacks; 0 if it lacks none.",
+        "Age of the oldest result that a sink has yet to get; 0 if there is none.",
         ("sink",),
     )
 
@@ -334,8 +335,8 @@ class Series:
     )
     feedback_agreement = counter(
         "ragmonitor_feedback_agreement",
-        "Requests that both a user and an evaluator have rated, each counted once, by what the evaluator says"
-        " (judge: defect, passed) and what the user says (user: down, up).",
+        "Requests rated by both a user and an evaluator, each counted once, by the evaluator's verdict"
+        " (judge: defect, passed) and the user's rating (user: down, up).",
         ("app", "evaluator", "judge", "user"),
     )
     feedback_boosted = counter(
@@ -345,36 +346,36 @@ class Series:
     )
     feedback_buffer = gauge(
         "ragmonitor_feedback_buffer_bytes",
-        "Size of the answers that were not selected and are kept in case their users dislike them.",
+        "Size of the answers that were not selected but are kept in case users dislike them.",
     )
     ranking_evaluations = counter(
         "ragmonitor_ranking_evaluations",
-        "Scores of evaluators that only put answers in order, such as learned_groundedness. They are part of no rate.",
+        "Scores of evaluators that only rank answers, such as learned_groundedness. They are not part of any rate.",
         ("app", "evaluator", "version"),
     )
     user_disliked_evaluations = counter(
         "ragmonitor_user_disliked_evaluations",
-        "Evaluations of answers that were selected only because their users disliked them, by outcome: passed,"
-        " defect, unscored, skipped. They are part of no rate.",
+        "Evaluations of answers that were selected only because users disliked them, by outcome: passed,"
+        " defect, unscored, skipped. They are not part of any rate.",
         ("app", "evaluator", "version", "outcome"),
     )
 
     # The judge.
     judge_requests = counter(
         "ragmonitor_judge_requests",
-        "Calls to the judge's provider by outcome: ok, cached, or the reason of the failure.",
+        "Calls to the judge's provider by outcome: ok, cached, or the reason for the failure.",
         ("model", "outcome"),
     )
     judge_tokens = counter("ragmonitor_judge_tokens", "Tokens used by the judge.", ("model", "direction"))
     judge_cost = counter("ragmonitor_judge_cost_dollars", "US dollars spent on the judge.", ("model",))
     judge_breaker_open = gauge(
         "ragmonitor_judge_breaker_open",
-        "1 while the circuit breaker holds calls to the model back after failures.",
+        "1 while the circuit breaker holds back calls to the model after failures.",
         ("model",),
     )
     judge_rechecks = counter(
         "ragmonitor_judge_rechecks",
-        "Cases evaluated a second time, by whether both agree on the defect: same, other, unscored.",
+        "Cases evaluated a second time, by whether both results agree on the defect: same, other, unscored.",
         ("evaluator", "outcome"),
     )
     judge_duration = histogram(
@@ -387,39 +388,39 @@ class Series:
     # Samplers with a budget.
     sampling_cases = counter(
         "ragmonitor_sampling_cases",
-        "Cases to which a sampler with a budget has given a probability, selected or not.",
+        "Cases to which a sampler with a budget has assigned a probability, selected or not.",
         ("app", "evaluator"),
     )
     sampling_expected = counter(
         "ragmonitor_sampling_expected",
-        "Sum of these probabilities: the expected number of evaluations.",
+        "Sum of the probabilities assigned by a sampler with a budget: the expected number of evaluations.",
         ("app", "evaluator"),
     )
     sampling_target = counter(
         "ragmonitor_sampling_target",
-        "Sum of the mean probability at the time of each case. Divided by the cases: the target share.",
+        "Sum over cases of the mean probability at the time. Divided by the number of cases, this is the target share.",
         ("app", "evaluator"),
     )
     sampling_boosted = counter(
         "ragmonitor_sampling_boosted",
-        "Sum of the amounts by which probabilities exceeded the mean of their time: the part of the budget that was"
+        "Sum of the amounts by which probabilities exceeded the mean at the time: the part of the budget that boosting"
         " moved.",
         ("app", "evaluator"),
     )
     sampling_thinned = counter(
         "ragmonitor_sampling_thinned_cases",
-        "Cases with a probability that was lowered because the hourly cap was near.",
+        "Cases whose probability was lowered because the hourly cap was near.",
         ("app", "evaluator"),
     )
     quota_thinned = counter(
         "ragmonitor_quota_thinned_cases",
-        "Cases with a probability that was lowered because the app's quota (`traffic.quotas`) was nearly used up.",
+        "Cases whose probability was lowered because the app's quota (`traffic.quotas`) was nearly used up.",
         ("app", "evaluator"),
     )
     sampling_expected_defects = counter(
         "ragmonitor_sampling_expected_defects",
         "Sum of the defect probabilities that the model predicted. Compare with the weight of defects to see how"
-        " far it is off.",
+        " accurate the model is.",
         ("app", "evaluator"),
     )
     sampling_learned = counter(
@@ -432,17 +433,17 @@ class Series:
     )
     sampling_coefficient = gauge(
         "ragmonitor_sampling_coefficient",
-        "What the model adds to the log odds of a defect per standard deviation of an input (`export_model`).",
+        "How much the model adds to the log odds of a defect per standard deviation of an input (`export_model`).",
         ("app", "evaluator", "input"),
     )
     sampling_bucket = gauge(
         "ragmonitor_sampling_bucket_evaluations",
-        "Evaluations that may be made at once before the hourly cap lowers probabilities.",
+        "Evaluations that can still be made at once before the hourly cap lowers probabilities.",
         ("evaluator",),
     )
     sampling_bucket_limit = gauge(
         "ragmonitor_sampling_bucket_limit_evaluations",
-        "The most that the bucket can hold. Below half of it probabilities are lowered.",
+        "The capacity of the bucket. While it is less than half full, probabilities are lowered.",
         ("evaluator",),
     )
     weight_max = gauge(
@@ -454,25 +455,25 @@ class Series:
     # Evaluator status.
     evaluator_state = gauge(
         "ragmonitor_evaluator_state",
-        "1 for the evaluator's present state, 0 for the others: never_run, ok, degraded, overloaded, paused, error."
+        "1 for the evaluator's current state, 0 for the others: never_run, ok, degraded, overloaded, paused, error."
         " See docs/states.md.",
         ("evaluator", "state"),
     )
     contradictions = counter(
         "ragmonitor_contradictions",
-        "Verdicts with an explanation that contradicts their score, by how they were counted: defect or passed."
+        "Verdicts whose explanation contradicts their score, by how they were counted: defect or passed."
         " The score is not changed.",
         ("app", "evaluator", "counted"),
     )
 
     claims_not_found = counter(
         "ragmonitor_claims_not_found",
-        "Claims that the judge quotes and that are not in the response. They count for nothing; if no claim of a"
-        " verdict is in the response, the evaluation is unscored.",
+        "Claims that the judge quotes but that are not in the response. They are ignored; if no claim of a verdict is"
+        " in the response, the evaluation is unscored.",
         ("app", "evaluator"),
     )
 
-    # The canary set. It measures the judge and is part of no rate.
+    # The canary set. It measures the judge and is not part of any rate.
     canary_verdicts = counter(
         "ragmonitor_canary_verdicts",
         "Verdicts on the canary set compared with the reference: same, stricter (a defect where the reference has"
@@ -495,16 +496,16 @@ class Series:
         "When the last run of the canary set began, in this process or an earlier one; 0 if there was none.",
     )
 
-    # Human labels, as sums from which PromQL derives the corrected rate and its limits. Gauges: a new labels file
-    # may hold fewer labels.
+    # Human labels, as sums from which PromQL derives the corrected rate and its limits. They are gauges because a new
+    # labels file may contain fewer labels.
     calibration_labels = gauge(
         "ragmonitor_calibration_labels",
-        "Results that a person has labelled too, by what the judge and the person say: defect or good.",
+        "Results that a person has labelled too, by the judge's verdict and the person's label: defect or good.",
         ("evaluator", "version", "verdict", "truth"),
     )
     calibration_label_weight = gauge(
         "ragmonitor_calibration_label_weight",
-        "Sum of the weights of labelled results: the traffic that they stand for.",
+        "Sum of the weights of labelled results: the traffic that they represent.",
         ("evaluator", "version", "verdict", "truth"),
     )
     calibration_label_weight_squares = gauge(
@@ -514,45 +515,45 @@ class Series:
     )
     calibration_results = gauge(
         "ragmonitor_calibration_results",
-        "The results from which the labelled ones were drawn at random, by what the judge says. No series if they"
-        " were chosen in another way (`calibrate` without `--audits`).",
+        "Results from which the labelled ones were drawn at random, by the judge's verdict. No series if the labelled"
+        " ones were chosen in another way (`calibrate` without `--audits`).",
         ("evaluator", "version", "verdict"),
     )
     calibration_result_weight = gauge(
         "ragmonitor_calibration_result_weight",
-        "Sum of the weights of these results.",
+        "Sum of the weights of the results in `ragmonitor_calibration_results`.",
         ("evaluator", "version", "verdict"),
     )
     calibration_result_weight_squares = gauge(
         "ragmonitor_calibration_result_weight_squares",
-        "Sum of the squared weights of these results.",
+        "Sum of the squared weights of the results in `ragmonitor_calibration_results`.",
         ("evaluator", "version", "verdict"),
     )
 
     judge_as_good = gauge(
         "ragmonitor_judge_as_good_probability",
-        "How likely labels as bad as those of the last seven days are if the judge is as good as before: 0 to 1."
+        "Probability, 0 to 1, of labels as bad as those of the last seven days if the judge is as good as before."
         " 1 while there are too few labels. No series without labels that measure the judge.",
         ("evaluator", "version"),
     )
 
-    # Backfill. It is part of no rate and no alert. For each app, evaluator and source, at every scrape:
-    # asked = evaluations + pending.
+    # Backfill. It is not part of any rate or alert. For each app, evaluator and source, at every scrape:
+    # requested = evaluations + pending.
     backfill_requested = counter(
         "ragmonitor_backfill_requested",
-        "Evaluations that `rag-monitor backfill` has requested, including those found at the start of the process."
-        " source: kafka, spool, file, missed.",
+        "Evaluations that `rag-monitor backfill` has requested, including requests found when the process started."
+        " `source`: kafka, spool, file, missed.",
         ("app", "evaluator", "source"),
     )
     backfill_pending = gauge(
         "ragmonitor_backfill_pending",
-        "Backfill evaluations that were requested and are not done yet.",
+        "Backfill evaluations that were requested but are not done yet.",
         ("app", "evaluator", "source"),
     )
     backfill_evaluations = counter(
         "ragmonitor_backfill_evaluations",
         "Backfill evaluations by outcome: defect, passed, skipped, unscored, expired (waited too long, or cannot be"
-        " read), known (there was a result by then), forgotten (erased on request). They are part of no rate and no"
+        " read), known (there already was a result), forgotten (erased on request). They are not part of any rate or"
         " alert.",
         ("app", "evaluator", "version", "source", "outcome"),
     )
@@ -568,47 +569,50 @@ class Series:
     )
     backfill_missed = counter(
         "ragmonitor_backfill_missed",
-        "Evaluations that were due while the judge was paused: kept for `rag-monitor backfill --missed`; dropped,"
-        " because there was no room or the queue could not be written; or expired after they were kept.",
+        "Evaluations that were due while the judge was paused, by outcome: kept for `rag-monitor backfill --missed`;"
+        " dropped, because there was no room or the queue could not be written; expired after they were kept.",
         ("app", "evaluator", "outcome"),
     )
     spool_retained_bytes = gauge(
         "ragmonitor_spool_retained_bytes",
-        "Size of the processed deliveries kept for `rag-monitor backfill --from spool`.",
+        "Size of the processed deliveries that are kept for `rag-monitor backfill --from spool`.",
     )
     spool_retained_dropped = counter(
         "ragmonitor_spool_retained_dropped",
-        "Deliveries kept for less than `storage.spool_retention`, because there was no room or the disk did not"
-        " accept them.",
+        "Deliveries deleted before `storage.spool_retention` because there was no room, or not kept at all because the"
+        " disk did not accept them.",
     )
     backfill_cost = counter(
         "ragmonitor_backfill_cost_dollars",
-        "US dollars spent on backfill evaluations; not part of ragmonitor_judge_cost_dollars_total.",
+        "US dollars spent on backfill evaluations; not included in `ragmonitor_judge_cost_dollars_total`.",
     )
 
     # The request log.
     request_log_records = counter(
         "ragmonitor_request_log_records",
-        "Records for the request log (`rag-monitor why`): kept; dropped, because too many were waiting for the disk;"
-        " failed, because they could not be written before the process ended. No series if `storage.request_log` is 0.",
+        "Records for the request log (`rag-monitor why`) by outcome: kept; dropped, because too many were waiting for"
+        " the disk; failed, because they could not be written before the process ended. No series if"
+        " `storage.request_log` is 0.",
         ("outcome",),
     )
 
     # Trials in the UI.
     trials = counter(
         "ragmonitor_trials",
-        "Trials of an evaluator on a case in the UI: scored, none. They are part of no rate and no other family.",
+        "Trials of an evaluator on a case in the UI, by outcome: scored, none (no score). They are not part of any"
+        " rate or other metric.",
         ("evaluator", "outcome"),
     )
     trials_cost = counter(
         "ragmonitor_trials_cost_dollars",
-        "US dollars spent on trials in the UI; not part of ragmonitor_judge_cost_dollars_total.",
+        "US dollars spent on trials in the UI; not included in `ragmonitor_judge_cost_dollars_total`.",
     )
 
     # Redaction.
     redacted = counter(
         "ragmonitor_redacted",
-        "Values of personal data that were masked (`redaction`), each once per case, by type. No series if it is off.",
+        "Values of personal data that were masked (`redaction`), each once per case, by type. No series if redaction is"
+        " off.",
         ("type",),
     )
 
@@ -621,11 +625,12 @@ class Series:
     )
     consumer_unfinished = gauge(
         "ragmonitor_consumer_unfinished_messages",
-        "Messages from the committable offset on: taken and not finished, or after one that is not finished.",
+        "Messages that were taken but whose offsets cannot be committed yet, because they or earlier ones are not"
+        " finished.",
     )
     consumer_oldest = gauge(
         "ragmonitor_consumer_oldest_pending_timestamp_seconds",
-        "When the oldest unfinished message was written, by the topic's timestamp; 0 if there is none.",
+        "When the oldest unfinished message was written, by its timestamp in the topic; 0 if there is none.",
         ("topic",),
     )
     consumer_partitions = gauge(
@@ -633,23 +638,23 @@ class Series:
     )
     consumer_messages = counter(
         "ragmonitor_consumer_messages",
-        "Messages by outcome: taken, empty (no value), dead_letter, discarded (the same, if no dead-letter topic is"
+        "Messages by outcome: taken, empty (no value), dead_letter, discarded (unreadable, and no dead-letter topic is"
         " configured).",
         ("topic", "outcome"),
     )
     consumer_unread_fields = counter(
         "ragmonitor_consumer_rows_with_unread_fields",
-        "Rows with a field that is not read, because no shape of rows defines it. Each name is logged once a topic.",
+        "Rows with a field that is not read because no row format defines it. Each name is logged once per topic.",
         ("topic",),
     )
     consumer_rebalances = counter(
         "ragmonitor_consumer_rebalances",
-        "Changes of the assignment: assigned, revoked (given up in order), lost (taken away).",
+        "Changes of the partition assignment: assigned, revoked (given up in an orderly way), lost (taken away).",
         ("kind",),
     )
     consumer_rebuilds = counter(
         "ragmonitor_consumer_rebuilds",
-        "Consumers that were replaced: unreachable, unauthorised, fenced, other_assignment, poll_stuck, "
+        "Consumers that were replaced, by reason: unreachable, unauthorised, fenced, other_assignment, poll_stuck, "
         "partition_stuck, error.",
         ("reason",),
     )
@@ -666,13 +671,13 @@ class Series:
     dead_letters = counter(
         "ragmonitor_dead_letters",
         "Messages that could not be read, by topic and reason: invalid, too_large, rejected, checksum, codec,"
-        " batch, fault. Includes those that no dead-letter topic accepted.",
+        " batch, fault. Includes messages that no dead-letter topic accepted.",
         ("topic", "reason"),
     )
     producer_records = counter(
         "ragmonitor_producer_records",
-        "Records sent to Kafka (results, dead letters) by outcome: delivered (all in-sync replicas have it),"
-        " refused (it can never be sent), failed (no acknowledgement in time).",
+        "Records sent to Kafka (results, dead letters) by outcome: delivered (all in-sync replicas have them),"
+        " refused (they can never be sent), failed (no acknowledgement in time).",
         ("topic", "outcome"),
     )
     producer_seconds = histogram(
@@ -695,34 +700,34 @@ class Series:
     )
     rule_alert_threshold = gauge(
         "ragmonitor_rule_alert_threshold_ratio",
-        "The configured threshold of the defect rate by an alert's own defect rule.",
+        "The configured threshold of the defect rate, by an alert's own defect rule.",
         ("app", "evaluator", "defect_rule", "severity"),
     )
     rule_alert_regression_z = gauge(
         "ragmonitor_rule_alert_regression_z",
-        "`ragmonitor_alert_regression_z` for the defect rate by an alert's own defect rule.",
+        "`ragmonitor_alert_regression_z` again, by an alert's own defect rule.",
         ("app", "evaluator", "defect_rule", "severity", "window"),
     )
     severe_verdicts = counter(
         "ragmonitor_severe_verdicts",
-        "Live answers judged severe, for alerts with `severe`, by what a second judgement said: confirmed, refuted,"
-        " unscored. Confirmed among confirmed and refuted says how often the judge repeats itself.",
+        "Live answers judged severe, for alerts with `severe`, by the outcome of a second judgement: confirmed,"
+        " refuted, unscored. confirmed / (confirmed + refuted) is how often the judge agrees with itself.",
         ("app", "evaluator", "outcome"),
     )
     severe_confirmed = counter(
         "ragmonitor_severe_confirmed",
-        "Sessions with an answer that was judged severe twice; each counts once a day.",
+        "Sessions with an answer that was judged severe twice; each session counts once a day.",
         ("app", "evaluator"),
     )
     severe_called = counter(
         "ragmonitor_severe_called",
-        "Confirmed severe cases that a person has called right or wrong, each by the first call.",
+        "Confirmed severe cases that a person has called right or wrong; the first call on each case counts.",
         ("app", "evaluator", "call"),
     )
     severe_unexplained_limit = gauge(
         "ragmonitor_severe_unexplained_limit_sessions",
-        "The most confirmed sessions of 30 days not called right with which so many `sessions` within an hour page;"
-        " -1: so few never do.",
+        "The largest number of confirmed sessions in 30 days, not called right, with which this many `sessions` within"
+        " an hour still page; -1: this many never page.",
         ("app", "evaluator", "sessions"),
     )
     notifications = counter(
@@ -730,44 +735,44 @@ class Series:
     )
     digests = counter(
         "ragmonitor_digests",
-        "Digests by receiver and outcome: sent; failed, an attempt that is repeated; missed, given up a day after the"
-        " due time.",
+        "Digests by receiver and outcome: sent; failed (an attempt that will be repeated); missed (given up a day after"
+        " the due time).",
         ("receiver", "outcome"),
     )
 
     # The process itself.
     workers = gauge(
         "ragmonitor_workers",
-        "Worker processes that read requests now: one more while all are slow; 0: this process reads them itself.",
+        "Worker processes that currently read requests: one more than usual while all are slow; 0 if the main process"
+        " reads them itself.",
     )
     workers_replaced = counter(
         "ragmonitor_workers_replaced",
-        "Worker processes that ended and were replaced, by reason: hung, died, memory (it held on to too much),"
-        " not_started, upgraded (the code on the disk is no longer the code that runs).",
+        "Worker processes that ended and were replaced, by reason: hung, died, memory (it used too much),"
+        " not_started, upgraded (the code on disk is no longer the code that is running).",
         ("reason",),
     )
     worker_busy_seconds = counter(
         "ragmonitor_worker_busy_seconds",
-        "Seconds in which worker processes read requests, all of them together.",
+        "Seconds that worker processes spent reading requests, summed over all of them.",
     )
     queue_items = gauge("ragmonitor_queue_items", "Items waiting in a bounded queue.", ("queue",))
-    queue_limit = gauge("ragmonitor_queue_limit_items", "The most items that a bounded queue can hold.", ("queue",))
+    queue_limit = gauge("ragmonitor_queue_limit_items", "Maximum items in a bounded queue.", ("queue",))
     config_reload_successful = gauge(
         "ragmonitor_config_last_reload_successful",
-        "1 if the configuration in use is what the last reload found, or that of the start; 0 if it could not be used.",
+        "1 if the configuration of the last reload, or of the start, is in use; 0 if the last reload found one that"
+        " could not be used.",
     )
     config_reloaded_at = gauge(
         "ragmonitor_config_last_reload_success_timestamp_seconds",
-        "When the configuration was last read and used, at the start or by a reload.",
+        "When a configuration was last read and put into use, at the start or by a reload.",
     )
-    memory_limit = gauge(
-        "ragmonitor_memory_limit_bytes", "The memory that the monitor with its worker processes may use."
-    )
+    memory_limit = gauge("ragmonitor_memory_limit_bytes", "Memory that the monitor and its worker processes may use.")
     memory_resident = gauge(
         "ragmonitor_memory_resident_bytes", "Resident memory of the monitor and its worker processes."
     )
     memory_refusing = gauge(
-        "ragmonitor_memory_refusing", "1 while receivers refuse because memory is short (`limits.memory`), else 0."
+        "ragmonitor_memory_refusing", "1 while receivers refuse data because memory is short (`limits.memory`), else 0."
     )
     oldest_pending = gauge(
         "ragmonitor_oldest_pending_timestamp_seconds", "When the oldest unfinished trace arrived; 0 if there is none."
@@ -781,22 +786,22 @@ class Series:
     )
     database_damaged = counter(
         "ragmonitor_database_damaged",
-        "Damaged databases that were set aside and replaced by what could be saved.",
+        "Damaged databases that were set aside and replaced by a new one with all data that could be saved.",
         ("database",),
     )
     database_rows = counter(
         "ragmonitor_database_rows",
-        "Rows of damaged databases, by outcome: saved, lost (at least).",
+        "Rows of damaged databases, by outcome: saved, lost (a lower bound).",
         ("database", "outcome"),
     )
     database_failing = gauge(
         "ragmonitor_database_failing",
-        "1 while a database cannot be written: what it is to keep waits in memory and is tried again. Else 0.",
+        "1 while a database cannot be written: its new records wait in memory and are retried. Else 0.",
         ("database",),
     )
     database_unwritten = counter(
         "ragmonitor_database_unwritten_records",
-        "Records that were given up because a database could not be written: no more could wait, or the process ended.",
+        "Records that were lost because a database could not be written and too many waited, or the process ended.",
         ("database",),
     )
     telemetry_items = counter(
@@ -807,8 +812,8 @@ class Series:
     events = counter("ragmonitor_events", "Events worth a log line, by name.", ("event",))
     evaluator_info = info(
         "ragmonitor_evaluator",
-        "What an evaluator is: version, scale, unit (share, points, score), direction, defect rule. source: own, or"
-        " the source of external scores.",
+        "Description of an evaluator: version, scale, unit (share, points, score), direction, defect rule. `source`:"
+        " own, or the source of external scores.",
         ("evaluator",),
     )
     build = info("ragmonitor_build", "Versions of the monitor and of Python.")

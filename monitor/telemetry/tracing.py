@@ -13,13 +13,13 @@ NO_FACTS: Final[Mapping[str, Fact]] = {}
 
 
 class Work:
-    """A piece of work that is not recorded. Work done inside its `with` is part of it."""
+    """A unit of work that is not recorded. Work done inside its `with` is part of it."""
 
     recorded: bool = False
     """Whether it is recorded. If not, there is no need to gather attributes."""
 
     def set(self, facts: Mapping[str, Fact]) -> None:
-        """Add attributes: names and figures. Never text of the traffic, never a secret."""
+        """Add attributes: names and figures. Never text from the traffic, never a secret."""
 
     def fail(self, why: str) -> None:
         """Mark it as failed. `why` is a word such as `timeout`."""
@@ -54,5 +54,5 @@ class Tracer:
         return NOTHING
 
     def part(self, name: str, facts: Mapping[str, Fact] = NO_FACTS, kind: Kind = "internal") -> Work:  # noqa: ARG002
-        """Begin a child of the present work that ends with its `with`. Recorded if its parent is."""
+        """Begin a child of the current work that ends with its `with`. Recorded if its parent is."""
         return NOTHING
