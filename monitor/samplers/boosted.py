@@ -1,4 +1,4 @@
-"""Evaluates more cases that are likely defects, by a small model that learns from the judge's own verdicts."""
+"""Evaluates more of the cases that are likely defects, by a small model that learns from the judge's own verdicts."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ _Marked = Annotated[str, Field(pattern=r"^[^=]+=.+$")]
 
 
 class Boosted(Budgeted):
-    """A budget of which half is spread evenly and half goes to the cases that are probably defects.
+    """A budget: half of it is spread evenly, half goes to the cases that are probably defects.
 
     A model of ten numbers per app learns from verdicts which cases these are. Every case keeps a known probability of
-    at least half of the mean and counts by its inverse, so rates stay unbiased. If boosting has done harm for a week,
-    it is paused for a week.
+    at least half of the mean and is weighted by its inverse, so rates stay unbiased. If boosting has done harm for a
+    week, it is paused for a week.
     """
 
     boost: Literal["overlap_groundedness"] = "overlap_groundedness"
-    """The local evaluator that gives the model its measures. It must be among `evaluators`."""
+    """The local evaluator whose measures are the model's inputs. It must be listed in `evaluators`."""
 
     slope: float | None = Field(default=None, ge=-5, le=5)
-    """How much one standard deviation of missing overlap raises the log odds of a defect, before anything is learned.
-    Default: 1.2 for evaluators that measure grounding, 0 for all others."""
+    """How much one standard deviation of missing overlap raises the log odds of a defect, before the model has learned
+    anything. Default: 1.2 for evaluators that measure grounding, 0 for all others."""
 
     odds: dict[_Marked, Annotated[float, Field(ge=1, le=1000)]] = Field(default={})
-    """Factors for the odds of a defect, by `attribute=value` of the case: `{feedback=down: 5}`. For example for a
-    thumbs-down, or for requests in which a tool failed."""
+    """Factors for the odds of a defect, by `attribute=value` of the case, such as `{feedback=down: 5}` for a
+    thumbs-down. They are also useful for requests in which a tool failed."""
 
     export_model: bool = False
     """Whether to export the coefficients: nine series per app."""
@@ -69,7 +69,7 @@ class _Boosting:
         self.learners = Learners(first_slopes(grounding=evaluator.measures == "grounding", slope=options.slope))
         self._shifts = [(*name.partition("=")[::2], math.log(odds)) for name, odds in options.odds.items()]
         self._apps: OrderedDict[str, _App] = OrderedDict()
-        self._changed = False  # since the state was kept
+        self._changed = False  # since the state was stored
         name = f"boosting of {evaluator.name}"
         self._known: StateValue = runtime.kept.load(name) or {}
         self._restore(self._known)
@@ -100,7 +100,7 @@ class _Boosting:
             self._teach(past.app, past.inputs, past.emphasis, past.shift, defect=past.defect)
 
     def _state(self) -> StateValue:
-        """Return by app what was watched and how long boosting is paused; what was learned is in the history."""
+        """Return, by app, the watch and how long boosting stays paused; what was learned is in the history."""
         if self._changed:
             self._changed = False
             now = self._runtime.clock.monotonic()
@@ -160,7 +160,7 @@ class _Boosting:
 
 
 class _App:
-    """What is watched of one app."""
+    """The watch over the gain of boosting for one app, and the end of a pause."""
 
     def __init__(self) -> None:
         self.watch = Watch()

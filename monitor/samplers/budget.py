@@ -1,4 +1,4 @@
-"""Evaluates as many cases per day as a budget allows, each with the same probability."""
+"""Evaluates as many cases per day as a budget allows, all with the same probability."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ _CHEAPEST = 1e-6
 
 
 class Budgeted(Sampler):
-    """A sampler with a share that follows from a budget. Exactly one of the three budgets is set."""
+    """A sampler whose share of cases follows from a budget. Exactly one of the three budgets is set."""
 
     per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False, examples=[1000])
-    """Evaluations per day, spread in proportion to the traffic. Replicas that share a Kafka source share this budget in
-    proportion to their partitions; otherwise it is that of this process."""
+    """Evaluations per day, spread in proportion to the traffic. Replicas that share a Kafka source split this budget in
+    proportion to their partitions; otherwise it applies to each process."""
 
     per_hour: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """The same as a mean per hour: 500 is 12,000 per day. Not a limit; that is `max_per_hour`."""
+    """The same budget as a mean per hour: 500 means 12,000 per day. It is not a limit; that is `max_per_hour`."""
 
     dollars_per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """US dollars per day, converted to evaluations by the cost of about the last 200, with all that was paid for them:
-    failed ones, second judgements and repeats too."""
+    """US dollars per day, converted to evaluations by the mean cost of about the last 200, including failed ones,
+    second judgements and repeats."""
 
     max_per_hour: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """The most evaluations expected in any hour, plus a sixth after a quiet time. Default: four mean hours."""
+    """Maximum expected evaluations in any hour; a sixth more after a quiet time. Default: four times the mean per hour.
+    """
 
     dollars_per_evaluation: float = Field(default=0.002, gt=0, allow_inf_nan=False)
     """With `dollars_per_day`: the assumed cost of an evaluation until some have been made."""
@@ -51,24 +52,24 @@ class Budgeted(Sampler):
         return self
 
     def mean_hour(self) -> float:
-        """Return the evaluations in the mean hour of a day, as long as their price is unknown."""
+        """Return the mean evaluations per hour, computed with the assumed price."""
         if self.per_hour is not None:
             return self.per_hour
         return (self.per_day or (self.dollars_per_day or 0.0) / self.dollars_per_evaluation) / HOURS
 
 
 class SamplingBudget:
-    """Spends this process's share of a budget: its pacer, and the price of an evaluation if it is in dollars.
+    """Spends this process's share of a budget: a pacer and, for a budget in dollars, the price of an evaluation.
 
-    If the share changes, the traffic will change as much. The pacer is scaled, so that the same share of cases is
-    evaluated before and after.
+    If the share changes, the traffic changes in proportion. The pacer is then scaled, so that the same share of cases
+    is evaluated before and after.
     """
 
     def __init__(self, options: Budgeted, evaluator: str, runtime: Runtime) -> None:
         self._options = options
         self._price, self._priced = options.dollars_per_evaluation, _FIRST_VERDICTS
         self._clock = runtime.clock
-        self._drawn = False  # since the state was kept
+        self._drawn = False  # since the state was stored
         self._group = runtime.share
         self._share = runtime.share.of_budget
         mean = options.mean_hour() * self._share
@@ -90,9 +91,9 @@ class SamplingBudget:
         shift: float = 0.0,
         part: float = 1.0,
     ) -> SamplingDecision:
-        """Return the probability of the case that has arrived.
+        """Return the probability of a case that has just arrived.
 
-        `risk` and `part` as in `BudgetPacer.draw`, the rest as in `SamplingDecision`.
+        `risk` and `part` are as in `BudgetPacer.draw`, the rest as in `SamplingDecision`.
         """
         share = self._group.of_budget
         if share != self._share:
@@ -103,7 +104,7 @@ class SamplingBudget:
         return SamplingDecision(paced.probability, paced.target, risk, inputs, paced.thinned, shift)
 
     def _state(self) -> StateValue:
-        """Return what a restart goes on from."""
+        """Return the state that a restart continues from."""
         if self._drawn:
             self._drawn = False
             pacer = self._pacer.state(self._clock.monotonic())
@@ -112,7 +113,7 @@ class SamplingBudget:
         return self._known
 
     def _restore(self, found: StateValue) -> None:
-        """Go on where the previous process ended; else, or with unknown values, as if there had been none."""
+        """Continue where the previous process ended; without its state, or if it cannot be read, start over."""
         match found:
             case {
                 "at": int() | float() as at,
@@ -128,7 +129,7 @@ class SamplingBudget:
                 self._pacer.restore(pacer, self._clock.monotonic(), away, self._share / share)
 
     def paid(self, dollars: float) -> None:
-        """Learn the cost of an evaluation."""
+        """Update the price with the cost of one evaluation."""
         options = self._options
         if options.dollars_per_day is None:
             return
@@ -144,7 +145,7 @@ class SamplingBudget:
 
 
 class BudgetSampler(Budgeted):
-    """A budget of evaluations or dollars per day. The share of cases follows from the traffic, the same for all."""
+    """A budget of evaluations or dollars per day. The share follows from the traffic and is the same for all cases."""
 
     def open(self, evaluator: Evaluator, runtime: Runtime) -> Sampling:
         """Start with a share of 10 %. After an hour it follows the traffic."""

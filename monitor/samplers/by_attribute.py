@@ -1,4 +1,4 @@
-"""Gives each case the probability of its kind: its tenant, its model, its application."""
+"""Gives each case the probability of its kind, such as its tenant, its model or its application."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from monitor.stages import FixedSampler
 
 
 class ByAttribute(FixedSampler):
-    """A rate for each kind of case. Defect rates over all kinds stay unbiased: each result counts by its weight."""
+    """A sampling rate for each kind of case. Overall defect rates stay unbiased: each result counts by its weight."""
 
     attribute: str = Field(min_length=1, examples=["tenant"])
-    """What distinguishes the kinds: `app`, `model`, or the name of an attribute of the request (`metadata.tenant`)."""
+    """The attribute that defines the kinds: `app`, `model`, or an attribute of the request, such as `metadata.tenant`.
+    """
 
     rates: dict[str, Rate] = Field(min_length=1, examples=[{"gold": 0.5}])
     """The share of cases to evaluate, by value of the attribute: `{gold: 50%, free: 1%}`."""
 
     default: Rate = 1.0
-    """The share of cases with any other value, or with none."""
+    """The share of cases to evaluate with any other value, or without one."""
 
     @model_validator(mode="after")
     def _named_as_in_cases(self) -> ByAttribute:
@@ -31,6 +32,6 @@ class ByAttribute(FixedSampler):
         return self
 
     def probability(self, case: Case) -> float:
-        """Return the rate of the value that `case` has."""
+        """Return the rate for the attribute's value in `case`."""
         value = getattr(case, self.attribute) if self.attribute in ("app", "model") else None
         return self.rates.get(value or case.attributes.get(self.attribute, ""), self.default)
