@@ -1,4 +1,4 @@
-"""Complete requests, closed traces and rows: what is read, in this process or in a worker."""
+"""Complete requests, that is, closed traces and rows, which are read in this process or in a worker."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ ReadTrace: TypeAlias = Callable[[Trace], TraceReading]
 class Complete(ABC):
     """A complete request. Its holder settles each of its acks once.
 
-    `app` and `source` are those it was received under, `received_at` the arrival of its first part in seconds since the
-    epoch, `probability` that of having kept it.
+    `app` and `source` are the ones it was received under, `received_at` is the arrival of its first part in seconds
+    since the epoch, and `probability` is the probability with which it was kept.
     """
 
     app: str
@@ -53,13 +53,13 @@ class Complete(ABC):
 
     @abstractmethod
     def encoded(self) -> dict[str, bytes]:
-        """Return it as it could be sent again, by the ending of a file that `rag-monitor cases` reads."""
+        """Return it in a form that could be sent again, by the file suffix that `rag-monitor cases` reads."""
 
     @abstractmethod
     def read(self, read_trace: ReadTrace, settings: ExtractionSettings) -> TraceReading:
-        """Read it, with `read_trace` for the trace that it is or holds.
+        """Read it, using `read_trace` for the trace that it is or contains.
 
-        Raises `TooLarge` where not all was kept.
+        Raises `TooLarge` if not all of it was kept.
         """
 
     def record(self, closed_at: float) -> RequestRecord:

@@ -9,15 +9,15 @@ from monitor.model.outcome import DefectRule, Score
 from monitor.stages import Evaluator, Sampler
 
 DEFAULT_JUDGE = ""
-"""Name of the judge in the section `judge`; others have their names in `judges`."""
+"""Name of the judge in the section `judge`; the judges in `judges` have their names there."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredEvaluator:
-    """A configured evaluator. Those with the same `group` and `judge` share one call per case.
+    """A configured evaluator. Evaluators with the same `group` and `judge` share one call per case.
 
-    `alert_rules` are the defect rules that alerts on it bring themselves. `optional`: without what it needs, such as a
-    judge, the monitor runs without it.
+    `alert_rules` are the own defect rules of alerts on it. `optional`: if it lacks something it needs, such as a judge,
+    the monitor runs without it.
     """
 
     evaluator: Evaluator
@@ -30,10 +30,10 @@ class ConfiguredEvaluator:
 
     @property
     def ranks(self) -> bool:
-        """Whether its scores only put answers in order: none is a defect, and they are in no rate."""
+        """Whether its scores only rank answers: none is a defect, and they are not part of any rate."""
         return self.defect.kind == "never"
 
 
 def defects_by(rules: Iterable[DefectRule], score: Score) -> dict[str, bool]:
-    """Tell by the name of each rule whether `score` is a defect."""
+    """Return, by the name of each rule, whether `score` is a defect."""
     return {rule.name: rule.matches(score) for rule in rules}

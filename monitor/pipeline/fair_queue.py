@@ -1,16 +1,16 @@
-"""The queue in front of the judge: apps take turns, so that a loud app does not delay the others.
+"""The queue in front of the judge: apps take turns, so that a busy app does not delay the others.
 
-Which app is next is decided by start-time fair queueing: each turn moves the app's own virtual time on by 1 / weight,
-and the app that is furthest back is next. One that was idle begins at the time of the app served last, so it waits for
-the turns of the others once at most and saves up no turns. (P. Goyal, H. M. Vin, H. Cheng: Start-time Fair Queuing,
+The next app is chosen by start-time fair queueing: each turn advances the app's virtual time by 1 / weight, and the app
+that is furthest behind is next. An app that was idle starts at the virtual time of the app served last, so it waits for
+at most one round of the other apps and cannot save up turns. (P. Goyal, H. M. Vin, H. Cheng: Start-time Fair Queuing,
 IEEE/ACM Transactions on Networking 5(5), 1997.)
 
-A case that has waited until its result is sure to be late moves to its app's backlog. Otherwise new results
-would be late as well until the backlog is done, and no result would be current.
+A case that has waited so long that its result is certain to be late moves to its app's backlog. Otherwise new results
+would also be late until the backlog is done, and no result would be current.
 
-Backfill (`BACKFILL`) gets a turn when no one else waits, and changes no virtual time.
+Backfill (`BACKFILL`) gets a turn when nothing else waits, and does not advance any virtual time.
 
-When the queue is full, cases are removed from the app that holds most for its weight: the loud app pays for being loud.
+When the queue is full, cases are removed from the app that holds most for its weight: a flooding app pays for it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ _MOST_CLIENTS: Final = 1_000
 
 
 class QueueClient(NamedTuple):
-    """Who waits: an app; apart from it, but of its weight, its traffic of each other class and its backlog (`LATE`).
+    """A client of the queue: an app's production traffic.
 
-    `BACKFILL` is behind them all.
+    The app's traffic of each other class and its backlog (`LATE`) are separate clients with the same weight. `BACKFILL`
+    comes after all of them.
     """
 
     app: str
@@ -52,7 +53,7 @@ class _QueueTurn:
 
 @dataclass(slots=True)
 class _Lane:
-    """The waiting of one judge."""
+    """The queue of one judge."""
 
     free: float
     now: float = 0.0
@@ -61,11 +62,11 @@ class _Lane:
 
 
 class FairQueue:
-    """Turns at the judges, each judge with a lane of its own.
+    """Turns at the judges. Each judge has its own lane.
 
-    `slots` are, by judge, the turns that may be taken at once; a judge that is not named has no bound. `limit` bounds
-    the size of all that waits or is evaluated, over all judges; a single larger case is let in. `shares` are weights by
-    app, above 0; 1 for others. After `patience` seconds of waiting a result is late.
+    `slots` is the number of concurrent turns, by judge; a judge that is not named has no limit. `limit` bounds the
+    total size of cases that wait or are being evaluated, over all judges; a single larger case is let in. `shares` are
+    weights above 0, by app (default 1). After `patience` seconds of waiting a result is late.
     """
 
     def __init__(
@@ -85,11 +86,11 @@ class FairQueue:
         self._lanes: dict[str, _Lane] = {}
         self._held: dict[QueueClient, int] = {}
         self.size = 0
-        """What waits or is being judged now."""
+        """Total size of the cases that wait or are being judged."""
 
     @asynccontextmanager
     async def turn(self, judge: str, client: QueueClient, size: int) -> AsyncIterator[bool]:
-        """Wait for a turn, and hold it while the context lasts; False where it was given up instead."""
+        """Wait for a turn, and hold it while the context lasts. Yields False if the case was given up instead."""
         lane = self._lanes.setdefault(judge, _Lane(self._slots.get(judge, math.inf)))
         mine = _QueueTurn(client, size, self._clock.monotonic())
         self._hold(client, size)
@@ -104,7 +105,7 @@ class FairQueue:
             self._leave(lane, mine)
 
     def spare_turn(self, judge: str) -> AbstractAsyncContextManager[bool]:
-        """Hold a turn at `judge` that no live case waits for, while the context lasts: for backfill."""
+        """Hold a turn at `judge` while the context lasts, but only when no live case waits for it: for backfill."""
         return self.turn(judge, QueueClient("", BACKFILL), 0)
 
     def _serve(self, lane: _Lane) -> None:
@@ -128,7 +129,7 @@ class FairQueue:
         if not queue:
             del lane.waiting[client]
             if not lane.waiting or len(lane.starts) > _MOST_CLIENTS:
-                lane.starts.clear()  # no one waits, so no one is owed a turn; unbounded names must not use up memory
+                lane.starts.clear()  # nobody waits, so nobody is owed a turn; or too many names would use up memory
         return turn
 
     def _set_late_apart(self, lane: _Lane) -> None:
@@ -142,7 +143,7 @@ class FairQueue:
                 lane.waiting.setdefault(turn.client, deque()).append(turn)
 
     def _give_up_one(self) -> bool:
-        """Give up the newest of the client that holds most for its weight; False where nothing waits."""
+        """Give up the newest case of the client that holds most for its weight; return False if nothing waits."""
         waiting = {one for lane in self._lanes.values() for one in lane.waiting if one.traffic != BACKFILL}
         if not waiting:
             return False

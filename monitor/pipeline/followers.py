@@ -1,9 +1,9 @@
-"""Sinks that follow the history: each gets every result, in its own pace, and again until it takes it.
+"""Sinks that follow the history: each gets every result, at its own pace, retried until it accepts it.
 
-    history -> feed -> one follower a sink: read a window -> send it in batches -> note the position
+    history -> feed -> one follower per sink: read a window -> send it in batches -> store the position
 
-A window is read again before each attempt, so that what was erased meanwhile is not sent. Nothing but the position is
-kept: after a crash a sink gets at most one window twice.
+A window is read again before each attempt, so that results erased meanwhile are not sent. Only the position is stored:
+after a crash a sink gets at most one window twice.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from monitor.stages import Deliver, Runtime, Sink
 from monitor.storage.history.feed import Feed, FeedEntry, FeedWindow, Lost
 from monitor.telemetry.events import Event
 
-_WINDOW: Final = 256  # results; those of all batches that may be under way, if that is more
+_WINDOW: Final = 256  # results; or the results of all batches that may be in flight, if that is more
 _WINDOW_BYTES: Final = 8 * 1024**2
-_LOOK_EVERY: Final = 5.0  # seconds: results of another process, and series
+_LOOK_EVERY: Final = 5.0  # seconds between checks for results of another process, and between updates of the series
 _FIRST_PAUSE: Final = 1.0  # seconds; doubled after each failure
 _LAST_PAUSE: Final = 60.0
 _LONGEST_RETRY_AFTER: Final = 3600.0
@@ -45,9 +45,10 @@ class _Fault(NamedTuple):
 
 
 class Pauses:
-    """The pauses between attempts, in seconds: from half of `first` to all of it, then of twice that, up to a minute.
+    """The pauses between attempts, in seconds: half of `first` to all of it, then doubled after each failure, up to a
+    minute.
 
-    A receiver that asks for more gets it, up to an hour.
+    If a receiver asks for a longer pause it gets it, up to an hour.
     """
 
     def __init__(self, rng: random.Random, first: float = _FIRST_PAUSE) -> None:
@@ -62,14 +63,14 @@ class Pauses:
         return max(self._longest * self._rng.uniform(0.5, 1.0), asked)
 
     def begin_again(self) -> None:
-        """Note that an attempt succeeded."""
+        """Reset the pauses: an attempt succeeded."""
         self._longest = 0.0
 
 
 class Follower:
-    """One sink on its way through the feed: batches of `at_once` results, so many `in_flight` at a time.
+    """One sink's progress through the feed: batches of `at_once` results, up to `in_flight` batches at a time.
 
-    After `patience` seconds of failures results are sent alone, to find one at which the receiver itself breaks.
+    After `patience` seconds of failures, results are sent one by one, to find a result that breaks the receiver itself.
     """
 
     def __init__(
@@ -99,8 +100,8 @@ class Follower:
         self._failures = metrics.sink_failures.labels(name)
         self._woken = anyio.Event()
         self._idle = anyio.Event()
-        self._ended: set[int] = set()  # the numbers of the present window that were sent or rejected
-        self._broken: set[int] = set()  # those of them at which the sink itself broke
+        self._ended: set[int] = set()  # numbers in the current window that were sent or rejected
+        self._broken: set[int] = set()  # those among them that broke the sink itself
         self._failing_since: float | None = None
         self._said_failing = False
         self._said_at: dict[str, float] = {}
@@ -108,18 +109,18 @@ class Follower:
         self._owed: deque[tuple[int, float, Callable[[], None]]] = deque()
 
     def wake(self) -> None:
-        """Look for new results now, unless a pause after a failure is under way."""
+        """Look for new results now, unless the follower is pausing after a failure."""
         self._woken.set()
         if self._failing_since is None and self._idle.is_set():
             self._idle = anyio.Event()
 
     def when_sent(self, done: Callable[[], None]) -> None:
-        """Call `done` when the sink has every result that is in the history now, or after two minutes."""
+        """Call `done` when the sink has every result that is now in the history, or after two minutes."""
         self._asked.append((self._clock.monotonic() + _ACK_WITHIN, done))
         self.wake()
 
     def settle_overdue(self) -> None:
-        """Call those who have waited for two minutes: the history has the results."""
+        """Call the callbacks that have waited for two minutes: the history has the results."""
         now = self._clock.monotonic()
         while self._owed and self._owed[0][1] <= now:
             self._owed.popleft()[2]()
@@ -127,7 +128,7 @@ class Follower:
             self._asked.pop(0)[1]()
 
     async def idle(self) -> None:
-        """Wait until nothing is left to send, or sending fails."""
+        """Wait until nothing is left to send or sending fails."""
         await self._idle.wait()
 
     async def run(self) -> None:
@@ -139,7 +140,7 @@ class Follower:
                 await self._rest(error)
 
     async def _step(self) -> None:
-        self._woken = anyio.Event()  # before reading: what is written meanwhile is not missed
+        self._woken = anyio.Event()  # before reading, so that results written meanwhile are not missed
         asked = len(self._asked)
         size = max(_WINDOW, self._at_once * self._in_flight)
         window = await anyio.to_thread.run_sync(
@@ -166,7 +167,7 @@ class Follower:
         self._settle(window.until)
 
     async def _send_all(self, window: FeedWindow) -> Exception | None:
-        """Send what is left of the window; why the sink could not take all of it."""
+        """Send the rest of the window. Return why the sink could not take all of it; None if it did."""
         left = [one for one in window.entries if one.result is not None and one.number not in self._ended]
         alone = self._failing_since is not None and self._clock.monotonic() - self._failing_since > self._patience
         faults: list[_Fault] = []
@@ -174,7 +175,7 @@ class Follower:
         turns = anyio.CapacityLimiter(self._in_flight)
 
         def enough() -> bool:
-            """Whether so much failed that the receiver does not work, and no more need be tried now."""
+            """Return whether so much failed that the receiver must be down, and no more need be tried now."""
             return bool(faults) if not alone else len(faults) >= _TRIES_ALONE and not passed
 
         async def part(entries: Sequence[FeedEntry]) -> None:
@@ -193,10 +194,10 @@ class Follower:
         return faults[0].error if any(one.number not in self._ended for one in left) else None
 
     async def _try_again(self, fault: _Fault, window: FeedWindow) -> None:
-        """Reject what the sink fails at while it works: it answered before this attempt, and answers after it.
+        """Reject results that fail while the sink works, that is, while it answers both before and after the attempt.
 
-        One attempt does not tell: a receiver that comes back between two results failed at the first only because it
-        was down.
+        One attempt proves nothing: if a receiver recovers between two results, the first failed only because it was
+        down.
         """
         faults: list[_Fault] = []
         await self._send(fault.entries, faults)
@@ -205,7 +206,7 @@ class Follower:
             self._broken.update(one.number for one in fault.entries)
 
     async def _answers(self, window: FeedWindow) -> bool:
-        """Return whether the sink answers to a result of the window that it has answered to before: then it works."""
+        """Return whether the sink works: it answers again for a result of the window that it has answered before."""
         known = self._ended - self._broken
         result = next((one.result for one in window.entries if one.result is not None and one.number in known), None)
         if result is None:
@@ -252,7 +253,7 @@ class Follower:
             self._events.error(Event.SINK_REJECTED, message, sink=self.name, result=ids[0], error=_in_words(error))
 
     def _count_lost(self, window: FeedWindow) -> None:
-        """Count the numbers of the window that have no result any more, and were not sent before they lost it."""
+        """Count the numbers in the window whose results are gone and were not sent before."""
         numbers = {one.number for one in window.entries}
         expired = window.until - window.position - len(numbers | self._ended)
         for one in window.entries:
@@ -262,7 +263,7 @@ class Follower:
                 self._results[one.lost].inc()
         self._results["expired"].inc(expired)
         if expired and self._may_say("expired"):
-            message = "results fell out of the retention of the history before a sink took them"
+            message = "results passed the retention of the history before a sink took them"
             self._events.error(Event.SINK_EXPIRED, message, sink=self.name, results=expired)
 
     def _settle(self, position: int) -> None:
@@ -297,7 +298,7 @@ class Follower:
 
 
 class Followers:
-    """All sinks that follow the history `feed`. `sinks` are by name, each with the function that it was opened with."""
+    """All sinks that follow the history `feed`. `sinks` maps names to sinks, each with its opened deliver function."""
 
     def __init__(
         self, feed: Feed, sinks: Mapping[str, tuple[Sink, Deliver]], runtime: Runtime, *, rng: random.Random
@@ -316,11 +317,11 @@ class Followers:
             runtime.metrics.sink_lag_seconds.labels(name).set_function(partial(self._lag, name))
 
     async def begin(self) -> None:
-        """Take up the positions; a sink that is new begins with the next result. Logs a fault of the history."""
+        """Load the positions; a new sink begins with the next result. Logs an error if the history cannot be read."""
         try:
             new = await anyio.to_thread.run_sync(self._feed.begin, tuple(self._all))
         except MonitorError as error:
-            message = "the positions of sinks cannot be read; they are taken up later"
+            message = "the positions of sinks cannot be read; they are loaded later"
             self._runtime.events.error(Event.SINK_FAILED, message, sink="storage", error=str(error))
             return
         for name in new:
@@ -328,19 +329,19 @@ class Followers:
             self._runtime.events.info(Event.SINK_BEGINS, message, sink=name)
 
     def after(self, deliver: Deliver) -> Deliver:
-        """Return `deliver`, of the history, so that it wakes the followers."""
+        """Wrap the history's `deliver` so that it wakes the followers."""
 
         async def stored(results: Sequence[EvaluationResult]) -> None:
             try:
                 await deliver(results)
-            finally:  # also where some of them can never be written
+            finally:  # even if some of them can never be written
                 for follower in self._all.values():
                     follower.wake()
 
         return stored
 
     def when_sent(self, done: Callable[[], None]) -> None:
-        """Call `done` when every sink of a fleet has what is in the history now; at once where there is none."""
+        """Call `done` when every `fleet` sink has all results now in the history; at once if there is no such sink."""
         if not self._fleet:
             done()
             return
@@ -358,7 +359,7 @@ class Followers:
                 await anyio.sleep(_LOOK_EVERY)
 
     async def drain(self, seconds: float) -> None:
-        """Wait until all have caught up or fail, at most so long; the rest is sent after the restart."""
+        """Wait up to `seconds` until every sink has caught up or fails; the rest is sent after the restart."""
         with anyio.move_on_after(seconds):
             for follower in self._all.values():
                 await follower.idle()
@@ -369,7 +370,7 @@ class Followers:
         try:
             found = await anyio.to_thread.run_sync(self._feed.standings)
         except MonitorError:
-            return  # the followers say so
+            return  # the followers log it
         metrics = self._runtime.metrics
         for name in self._all:
             if (one := found.get(name)) is not None:

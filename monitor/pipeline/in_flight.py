@@ -1,10 +1,9 @@
-"""Requests in flight: complete, and not yet ended.
+"""Requests in flight: complete, but not yet ended.
 
     closed traces, rows -> queue -> begin_next -> end
                              └────> drop (another replica receives the request again)
 
-A request enters with its acknowledgements and leaves in one place, where it is counted, noted and acknowledged, in this
-order.
+A request enters with its acks and leaves in one place, where it is counted, recorded and acknowledged, in this order.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _QUEUE: Final = "closed_traces"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenRequest:
-    """A request that was read, until it ends; `complete` may hold several, else it is `alone`."""
+    """A request that was read and has not ended; it is `alone` unless `complete` contains several requests."""
 
     complete: Complete
     reading: Reading
@@ -42,9 +41,9 @@ class OpenRequest:
 
 
 class InFlight:
-    """Every request from when it is complete until it ends. It is unread until `begin_next` hands it out.
+    """Every request from when it is complete until it ends. It is unread until `begin_next` returns it.
 
-    At most `limit` requests wait to be read; beyond that `backlog` says so and closed traces wait.
+    At most `limit` requests wait to be read; beyond that, `backlog` says so and closed traces wait.
     """
 
     def __init__(
@@ -59,38 +58,38 @@ class InFlight:
         self._rows: deque[Complete] = deque()
         self._all: dict[Complete, RequestNote | None] = {}
         self._unread: dict[Complete, None] = {}
-        self._open: dict[Complete, int] = {}  # how many of its requests have not ended
+        self._open: dict[Complete, int] = {}  # number of its requests that have not ended
         self._repeats: dict[str, list[Ack]] = {}
         self._given_up: set[Complete] = set()
         self._wake = anyio.Event()
         self._sleeps_until = 0.0
         self._empty = anyio.Event()
         self.reopen: Callable[[Complete], None] = lambda _complete: None
-        """Makes what comes again under this id a new request."""
+        """Called to make the next arrival under this id a new request."""
         runtime.metrics.queue_items.labels(_QUEUE).set_function(lambda: self._waiting)
         runtime.metrics.queue_limit.labels(_QUEUE).set(limit)
 
-    # -- what comes in
+    # -- in
 
     @property
     def backlog(self) -> str:
-        """Why no more requests can be taken now; empty if they can."""
+        """Why no more requests can be accepted now; empty if they can."""
         return "evaluation is behind: too many complete traces wait" if self._waiting >= self._limit else ""
 
     def add(self, row: WholeRow) -> None:
-        """Take a row: it has its turn among the traces that are closed."""
+        """Take a row: it waits its turn among the closed traces."""
         self._enter(row)
         self._rows.append(row)
         self._wake.set()
 
     def parts_came(self) -> None:
-        """Recalculate when the next trace is due: something was added to the assembly."""
+        """Recalculate when the next trace is due, because parts were added to the assembly."""
         due = self._assembly.next_due()
         if due is not None and due < self._sleeps_until:
             self._wake.set()
 
     def repeated(self, request_id: str, ack: Ack) -> None:
-        """Have a delivery that repeats a request wait for its end, if the request is being worked on."""
+        """Make a delivery that repeats a request wait for that request's end, if it is being worked on."""
         repeats = self._repeats.get(request_id)
         if repeats is not None:
             repeats.append(ack.share())
@@ -100,25 +99,25 @@ class InFlight:
         clock = self._runtime.clock
         reasons = {reason: self._runtime.metrics.traces_closed.labels(reason.value) for reason in Closed}
         while True:
-            self._wake = anyio.Event()  # before looking: what comes while others wait for room is not missed
+            self._wake = anyio.Event()  # before looking, so that arrivals during the waits below are not missed
             began, now = anyio.current_time(), clock.monotonic()
             closing = [self._rows.popleft() for _ in range(len(self._rows))]
             for closed in self._assembly.due(now):
                 reasons[closed.closed].inc()
                 closing.append(WholeTrace.of(closed))
-                self._enter(closing[-1])  # all before any waits for room: what is handed over meanwhile is known
+                self._enter(closing[-1])  # all of them before any waits for room, so that a handover finds them
             for complete in closing:
                 await self._put.send(complete)
             self._sleeps_until = due if (due := self._assembly.next_due()) is not None else float("inf")
             with anyio.CancelScope(deadline=began + self._sleeps_until - now):
                 await self._wake.wait()
 
-    # -- what goes out
+    # -- out
 
     async def begin_next(self) -> Complete:
-        """Hand out the oldest unread request; waits while there is none. From now on it is counted here, even if void.
+        """Return the oldest unread request; waits while there is none. From now on it is counted here, even if void.
 
-        Begins its note in the task that calls.
+        Begins its note in the calling task.
         """
         while (complete := await self._take.receive()).void:
             self._drop(complete)
@@ -128,12 +127,12 @@ class InFlight:
         return complete
 
     def read(self, complete: Complete, found: TraceReading, work: Work = NOTHING) -> list[OpenRequest]:
-        """Begin the requests found in what was begun, at least one; it ends with the last of them."""
+        """Begin the requests found in `complete`, at least one; `complete` ends with the last of them."""
         cases = [one.case for one in found.readings]
         for case in cases:
             self._ledger.found(case.app, complete.source, 1)
         if found.left_out:
-            self._ledger.found(cases[0].app, complete.source, 0, found.left_out)  # whose they are was not read
+            self._ledger.found(cases[0].app, complete.source, 0, found.left_out)  # their own apps were not read
         self._open[complete] = len(cases)
         notes = self._notes.divide(self._all[complete], cases)
         work.set({"rag_monitor.requests": len(found.readings)})
@@ -141,7 +140,7 @@ class InFlight:
         return [OpenRequest(complete, one, note, work, alone) for one, note in zip(found.readings, notes, strict=True)]
 
     def end_request(self, one: OpenRequest, outcome: RequestOutcome) -> None:
-        """End a request that was read; with the last one of a trace also the trace."""
+        """End a request that was read; the last request of a trace ends the trace too."""
         complete = one.complete
         self._ledger.request_ended(one.reading.case.app, complete.source, outcome)
         self._notes.end(one.note, outcome)
@@ -151,7 +150,7 @@ class InFlight:
             self._end(complete, TraceOutcome.READ, one.work, shown=outcome.value if one.alone else "")
 
     def end(self, complete: Complete, outcome: TraceOutcome, work: Work = NOTHING) -> None:
-        """End what was begun and holds no request, with all deliveries that repeated it; and `work`, our own trace."""
+        """End a begun trace or row without requests, the deliveries that repeat it, and `work`, our own trace."""
         self._notes.end(self._all[complete], outcome)
         self._end(complete, outcome, work)
 
@@ -163,14 +162,14 @@ class InFlight:
             work.end()
         if complete in self._given_up:
             self._given_up.remove(complete)
-            self._settle(complete, [])  # those that repeat it now belong to the new request
+            self._settle(complete, [])  # deliveries that repeat it now belong to the new request
         else:
             self._settle(complete, self._repeats.pop(complete.request_id, []))
 
     def hand_over(self) -> list[Complete]:
-        """Give up what another process does now: open traces at once, unread requests when it is their turn.
+        """Give up requests that another process now handles: open traces at once, unread requests at their turn.
 
-        Returns the latter; should one of them come again, it is a new one.
+        Returns the unread requests; if one of them arrives again, it is a new request.
         """
         for closed in self._assembly.hand_over(self._runtime.clock.monotonic()):
             self._runtime.metrics.traces_closed.labels(closed.closed.value).inc()
@@ -178,10 +177,10 @@ class InFlight:
         return [complete for complete in self._unread if complete.void]
 
     def give_up(self, one: OpenRequest) -> bool:
-        """Return whether another process evaluates what was begun here, so that no further evaluation need begin.
+        """Return whether another process evaluates a request begun here, so that no more evaluations need to start.
 
-        If it does, and the request comes again, that is a new one. A request that has come back already is finished
-        here: its delivery waits for this.
+        If so, and the request arrives again, it is a new request. A request that has already come back is finished
+        here: its new delivery waits for that.
         """
         complete = one.complete
         if complete in self._given_up:
@@ -194,7 +193,7 @@ class InFlight:
         self.reopen(complete)
         return True
 
-    # -- how it stands
+    # -- status
 
     @property
     def oldest_received_at(self) -> float | None:
@@ -203,7 +202,7 @@ class InFlight:
         return None if oldest is None else oldest.received_at
 
     def is_unread(self, request_id: str) -> bool:
-        """Return whether a request is complete and waits to be read. Searches all of them."""
+        """Return whether a request is complete and waits to be read. Slow: searches all unread requests."""
         return any(complete.request_id == request_id for complete in self._unread)
 
     async def idle(self) -> None:
@@ -232,7 +231,7 @@ class InFlight:
         self._unread[complete] = None
 
     def _drop(self, complete: Complete) -> None:
-        """End a request that was not begun, and that another process receives again."""
+        """End a request that was not begun here and that another process receives again."""
         self._ledger.ended(complete.app, complete.source, TraceOutcome.HANDED_OVER)
         self._notes.drop(complete.record(self._runtime.clock.now()), TraceOutcome.HANDED_OVER)
         self._unread.pop(complete, None)

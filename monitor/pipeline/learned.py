@@ -1,4 +1,4 @@
-"""The learned order of answers: scores by what verdicts and labels have taught, for each app, and how good they are."""
+"""The learned order of answers: scores learned from verdicts and labels, for each app, and how good the order is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from monitor.statistics.defect_model import INPUTS, are_inputs, inputs
 from monitor.statistics.verdict_learning import Foretold, Learners, OrderStanding, first_slopes
 
 _APPS: Final = 200
-_LEAST_SAID: Final = 0.1  # of a log odds: less is not worth a word
+_LEAST_SAID: Final = 0.1  # log odds; smaller shares are not mentioned
 _SAID: Final = 3
 _DIGITS: Final = 6
 
@@ -25,8 +25,8 @@ _WORDS: Final = dict(
             "numbers and names that no document has",
             "its number of sentences",
             "wording that no document has",
-            "where its unsupported words stand",
-            "how little of it one document alone holds",
+            "the position of its unsupported words",
+            "how little of it any single document supports",
             "how many different words it has",
             "words of the question that no document has",
             "its number of words that no document has",
@@ -38,16 +38,16 @@ _WORDS: Final = dict(
 
 @runtime_checkable
 class Learning(Protocol):
-    """A sampler at work that learns from the same verdicts, such as `boosted`: its models serve for the order too."""
+    """A sampler that learns from the same verdicts, such as `boosted`: its models are used for the order too."""
 
     learners: Learners
 
 
 class LearnedOrder:
-    """Makes the scores of an evaluator that `rescores`, and is taught by the verdicts of the evaluator `teacher`.
+    """Computes the scores of an evaluator that `rescores`, learning from the verdicts of the evaluator `teacher`.
 
-    Without a teacher, or before its first verdict, the order is that of the scores it begins with. Every method takes
-    microseconds and never raises, except `standing`, which takes some milliseconds.
+    Without a teacher, or before its first verdict, the order is the order of the original scores. No method raises;
+    each takes microseconds, except `standing`, which takes some milliseconds.
     """
 
     def __init__(self, teacher: str = "", measured_by: str = "overlap_groundedness") -> None:
@@ -58,12 +58,12 @@ class LearnedOrder:
         self._foretold: OrderedDict[str, Foretold] = OrderedDict()
 
     def share(self, learning: Learning) -> None:
-        """Use the models of the teacher's sampler, which it teaches itself."""
+        """Use the models of the teacher's sampler, which trains them itself."""
         self._learners = learning.learners
         self._shared = True
 
     def rescored(self, app: str, outcome: Outcome, evaluator: ConfiguredEvaluator) -> Outcome:
-        """Return the learned outcome for what the evaluator that measures has made of a case of `app`."""
+        """Return the learned outcome for a case of `app`, given the `outcome` of the evaluator that measures it."""
         seen = self._inputs(outcome)
         if not isinstance(outcome, Score) or seen is None:
             return outcome
@@ -74,9 +74,9 @@ class LearnedOrder:
         return replace(outcome, value=value, explanation=f"{said} {outcome.explanation}", label=label)
 
     def verdict(self, app: str, seen: Sequence[float], weight: float, shift: float, *, defect: bool) -> None:
-        """Note a verdict on a sampled case with these inputs, before any sampler learns from it, and learn from it.
+        """Record a verdict on a sampled case with these inputs, before any sampler learns from it, and learn from it.
 
-        `weight` and `shift` as in `DefectModel.learn`.
+        `weight` and `shift` are as in `DefectModel.learn`.
         """
         if not are_inputs(seen):
             return
@@ -89,12 +89,12 @@ class LearnedOrder:
             self._learners.to_teach(app).learn(seen, weight, shift, defect=defect)
 
     def label(self, app: str, seen: Sequence[float], *, defect: bool) -> None:
-        """Learn from a person's label of a case that nobody picked by hand."""
+        """Learn from a person's label of a case that was not hand-picked."""
         if are_inputs(seen):
             self._learners.to_teach(app).learn(seen, 1.0, defect=defect, by_person=True)
 
     def label_of(self, app: str, outcome: Outcome, *, defect: bool) -> None:
-        """Learn from a person's label of a case, by what the evaluator that measures has made of it."""
+        """Learn from a person's label of a case, given the `outcome` of the evaluator that measures it."""
         seen = self._inputs(outcome)
         if seen is not None:
             self.label(app, seen, defect=defect)
@@ -103,7 +103,7 @@ class LearnedOrder:
         return inputs({self.measured_by: outcome}, self.measured_by) if isinstance(outcome, Score) else None
 
     def standing(self, app: str) -> OrderStanding:
-        """Return how well both orders foretold the verdicts on an app."""
+        """Return how well both orders predicted the verdicts on an app."""
         taught, found = self._learners.of(app).labels, self._foretold.get(app)
         return found.standing(taught) if found is not None else OrderStanding(taught)
 
@@ -130,7 +130,7 @@ def can_teach(one: ConfiguredEvaluator, other: ConfiguredEvaluator) -> bool:
 
 def _explained(shares: dict[str, float], labels: int, defects: int, measured_by: str) -> str:
     if not labels:
-        return f"Nothing is learned yet: the order is that of {measured_by}."
+        return f"Nothing has been learned yet: the order is that of {measured_by}."
     told = sorted(
         ((name, share) for name, share in shares.items() if abs(share) >= _LEAST_SAID), key=lambda one: -abs(one[1])
     )
@@ -139,5 +139,5 @@ def _explained(shares: dict[str, float], labels: int, defects: int, measured_by:
     parts = [
         f"{start}: {', '.join(named)}" for start, named in (("For a defect", against), ("Against it", speaks)) if named
     ]
-    said = "; ".join(parts) or "No measure says much"
+    said = "; ".join(parts) or "No measure stands out"
     return f"Learned from {labels} verdicts and labels, {defects} of them defects. {said}."

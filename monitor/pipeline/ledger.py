@@ -1,11 +1,11 @@
-"""The ledger: every trace received, and every request in it, ends in exactly one counted place.
+"""The ledger: every trace received, and every request in it, ends in exactly one counted outcome.
 
     traces received = the sum over all outcomes of traces + pending traces
     requests found in traces = the sum over all outcomes of requests + pending requests
 
-A row is a trace here, and its turns are requests. Both hold for each app: a trace is counted under the service whose
-part of it came first, a request under the service that answered it, as in all rates. All changes, and the scrape,
-happen on the event loop without waiting in between, so both equations hold at every scrape.
+A row counts as a trace here, and its turns as requests. Both equations hold for each app: a trace is counted under the
+service whose part of it arrived first, a request under the service that answered it, as in all rates. All changes, and
+the scrape, happen on the event loop without waiting in between, so both equations hold at every scrape.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from monitor.telemetry.metrics import Metrics
 
 
 class TraceOutcome(StrEnum):
-    """Where a trace ends. The values are the metric label `outcome`."""
+    """How a trace ends. The values are the metric label `outcome`."""
 
     SAMPLED_OUT = "sampled_out"  # head sampling did not choose it
-    FILTERED = "filtered"  # left out by the configuration, and no request: a health check
-    NO_REQUEST = "no_request"  # no user was answered: indexing, health checks, creation of an agent
+    FILTERED = "filtered"  # left out by the configuration, and not a request: a health check
+    NO_REQUEST = "no_request"  # no user got an answer: indexing, health checks, creation of an agent
     INCOMPLETE = "incomplete"
     OWN_TELEMETRY = "own_telemetry"  # the monitor's own telemetry: never judged
     INVALID = "invalid"
     TOO_LARGE = "too_large"
     EXPIRED = "expired"  # given up: it waited in the spool for longer than `storage.retention`
     FORGOTTEN = "forgotten"  # erased by `rag-monitor forget` before it was evaluated
-    POISON = "poison"  # two processes have ended while they read it: set aside, and not read again
+    POISON = "poison"  # two processes ended while reading it: set aside, and not read again
     HANDED_OVER = "handed_over"  # its partition moved to another replica, which receives it again and counts it there
-    READ = "read"  # it holds requests, each of which has ended in an outcome of its own
+    READ = "read"  # it contains requests, each of which has ended in its own outcome
 
 
 class RequestOutcome(StrEnum):
-    """Where a request of a trace ends. The values are the metric label `outcome`."""
+    """How a request of a trace ends. The values are the metric label `outcome`."""
 
     EVALUATED = "evaluated"
     FAILED_REQUEST = "failed_request"  # the service itself failed to answer
     CONTENT_MISSING = "content_missing"
-    FILTERED = "filtered"  # left out by the configuration: a health check, or what `traffic.drop` names
+    FILTERED = "filtered"  # left out by the configuration: a health check, or matched by `traffic.drop`
     SAMPLED_OUT = "sampled_out"  # the rate of its traffic class did not choose it
     TOO_MANY = "too_many"  # beyond the limit on requests of one trace
 
@@ -70,17 +70,17 @@ _TRACES: Final = (
     TraceOutcome.POISON,
 )
 _REQUESTS: Final = (RequestOutcome.EVALUATED, RequestOutcome.FAILED_REQUEST, RequestOutcome.CONTENT_MISSING)
-"""The outcomes that alerts or boards ask for by name. `increase()` misses a series that begins with its first event, so
-these exist from the first trace of an app on. Others exist once they have happened: scrapes stay small."""
+"""Outcomes that alerts or dashboards query by name. `increase()` misses the first event of a series that starts with
+it, so these series exist from the first trace of an app on. Others exist once they occur, to keep scrapes small."""
 
 
 class Ledger:
     """Counts traces and their requests in and out. An app's series are created, at 0, when it is first seen.
 
-    Those of outcomes that no board asks for by name exist once they have happened.
+    Series of outcomes that no dashboard queries by name exist once they occur.
 
-    `first_seen` is called with the name of each app before its first trace is counted. `alerts` hear of each trace that
-    was received, to notice when evaluations are missing. `recorder` sums up in the request log where requests end.
+    `first_seen` is called with the name of each app before its first trace is counted. `alerts` are notified of each
+    received trace, to notice when evaluations are missing. `recorder` sums up outcomes in the request log.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Ledger:
         self._recorder = recorder
         self._pages: dict[tuple[str, str], _Page] = {}
         self.pending = 0
-        """Number of traces received but not ended, over all apps."""
+        """Number of traces received but not ended, summed over all apps."""
 
     def received(self, app: str, source: str) -> None:
         """Count a new trace; it is now pending."""
@@ -109,7 +109,7 @@ class Ledger:
             self._alerts.on_received(page.app, 1)
 
     def ended(self, app: str, source: str, outcome: TraceOutcome) -> None:
-        """Count the end of a pending trace; `app` and `source` are those it was received under."""
+        """Count the end of a pending trace; `app` and `source` are the ones it was received under."""
         page = self._page(app, source)
         self._outcome(page, source, outcome).inc()
         page.pending.dec()
@@ -118,7 +118,7 @@ class Ledger:
             self._recorder.count(RequestStep(page.app, source, "", outcome.value), 1)
 
     def found(self, app: str, source: str, requests: int, left_out: int = 0) -> None:
-        """Count the requests of `app` found in a trace; they are now pending, except `left_out`, beyond the limit."""
+        """Count the requests of `app` found in a trace; they are now pending, except `left_out` beyond the limit."""
         page = self._page(app, source)
         page.found.inc(requests + left_out)
         page.open_requests.inc(requests)
@@ -128,7 +128,7 @@ class Ledger:
                 self._recorder.count(RequestStep(page.app, source, "", RequestOutcome.TOO_MANY.value), left_out)
 
     def request_ended(self, app: str, source: str, outcome: RequestOutcome) -> None:
-        """Count the end of a pending request; `app` and `source` are those it was found under."""
+        """Count the end of a pending request; `app` and `source` are the ones it was found under."""
         page = self._page(app, source)
         self._request_outcome(page, source, outcome).inc()
         page.open_requests.dec()
@@ -174,4 +174,4 @@ class Ledger:
         return page
 
 
-_MOST_PAGES = 10_000  # held children are only a short cut: names without end must not grow the process
+_MOST_PAGES = 10_000  # cached children are only a shortcut: an endless stream of names must not use up memory

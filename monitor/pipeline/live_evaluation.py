@@ -1,4 +1,4 @@
-"""Scoring in the live pipeline: which evaluators score a case, when their judge has a turn, where results go."""
+"""Scoring in the live pipeline: which evaluators score a case, when they get a turn at the judge, where results go."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _NO_SCORES: Final[Mapping[str, Score]] = MappingProxyType({})
 
 
 def _stays() -> bool:
-    """Return that no other process evaluates the case."""
+    """Return False: no other process evaluates the case."""
     return False
 
 
 class Rechecks:
-    """Repeats a share of the judged evaluations and counts how often the scores agree. Changes no score.
+    """Repeats a share of the judged evaluations and counts how often the scores agree. Never changes a score.
 
-    `share` is by judge, 0 to 1; `salt` is the key of the hash that selects cases.
+    `share` is the share to repeat, 0 to 1, by judge; `salt` is the key of the hash that selects cases.
     """
 
     def __init__(self, scorer: Scorer, share: Mapping[str, float], *, salt: str, metrics: Metrics) -> None:
@@ -65,7 +65,7 @@ class Rechecks:
     async def check(
         self, one: ConfiguredEvaluator, how: SamplingDecision, case: Case, first: EvaluationResult
     ) -> EvaluationResult:
-        """Repeat the evaluation of `case` if it is selected; return `first`, which is a score, with what came of it."""
+        """Repeat the evaluation of `case` if selected; return `first`, which is a score, with the outcome added."""
         if not consistent_sampling.chosen(case.request_id, f"{self._salt}/repeat", self._share.get(one.judge, 0.0)):
             return first
         (second,) = await self._scorer.score(case, [(one, how)], repeat=1)
@@ -79,10 +79,10 @@ class Rechecks:
 class LiveEvaluation:
     """Samples cases for the evaluators of `scorer`, has them scored, counts the results and publishes them.
 
-    Local evaluators run at once. Judged ones wait for a turn in `queue`; if it gives a case up, the result is
-    `unscored{overloaded}`, so a slow judge delays neither local evaluators nor receivers.
+    Local evaluators run immediately. Judged evaluators wait for a turn in `queue`; if the queue gives a case up, the
+    result is `unscored{overloaded}`, so a slow judge delays neither local evaluators nor receivers.
 
-    `severe` judges severe answers again; None: no alert asks for it. `missed` is called with each result that is
+    `severe` judges severe answers again; None: no alert requires it. `missed` is called with each result that is
     `unscored{paused}`; it is quick and never raises.
     """
 
@@ -126,8 +126,8 @@ class LiveEvaluation:
     def on_past_result(self, past: PastResult, *, delivered: bool) -> None:
         """Let the samplers learn from a result of an earlier process or another replica, once.
 
-        `delivered`: the result is stored where all replicas read it, so the case is not evaluated again here if it
-        arrives after another replica's end. This includes the rest of a trace with first messages before the
+        `delivered`: the result is stored where all replicas read it, so the case is not evaluated again if it arrives
+        here after the other replica has ended. This includes the rest of a trace whose first messages are before the
         committed offset.
         """
         if delivered:
@@ -137,9 +137,9 @@ class LiveEvaluation:
     async def score_local(self, case: Case, outcome: LocalOutcomes | None = None) -> list[EvaluationResult]:
         """Score `case` with every local evaluator that samples it, in order. The caller delivers the results.
 
-        Each may be sampled by the scores of those before it. `outcome` returns what an evaluator, by its name, makes of
-        the case; by default it is run here. All are counted together at the end: the rest of a case that is cut off is
-        evaluated again.
+        Each may be sampled by the scores of earlier ones. `outcome` returns the outcome of an evaluator, by its name;
+        by default it is run here. All results are counted together at the end, because an interrupted case is evaluated
+        again.
         """
         results: list[EvaluationResult] = []
         chosen: list[Chosen] = []
@@ -163,9 +163,9 @@ class LiveEvaluation:
         await self._publisher.all(results)
 
     def choose(self, case: Case, local: Mapping[str, Score] = _NO_SCORES, at_least: float = 0.0) -> list[Chosen]:
-        """Return the judged evaluators that sample `case`; `local` are the scores of the local ones.
+        """Return the judged evaluators that sample `case`; `local` are the scores of the local evaluators.
 
-        `at_least` as in `CaseSampler.draw`.
+        `at_least` is as in `CaseSampler.draw`.
         """
         decision = ((one, self._draw(one, case, local, at_least)) for one in self._judged)
         return [(one, how) for one, how in decision if how is not None]
@@ -179,8 +179,8 @@ class LiveEvaluation:
     async def score_judged(self, case: Case, chosen: Sequence[Chosen], given_up: Callable[[], bool] = _stays) -> None:
         """Score `case` with `chosen` in parallel; return when the history has the results.
 
-        `given_up` is asked at each judge's turn. Where it says so another process evaluates the case: what that judge
-        was to score is counted as skipped, `handed_over`, and has no result here.
+        `given_up` is called at each judge's turn. If it returns True, another process evaluates the case: the
+        evaluations due at that judge are counted as skipped, `handed_over`, and have no result here.
         """
         for one, _ in chosen:
             self._counting.selected(case.app, one.evaluator.name)
@@ -198,7 +198,7 @@ class LiveEvaluation:
     def _draw(
         self, one: ConfiguredEvaluator, case: Case, local: Mapping[str, Score], at_least: float = 0.0
     ) -> SamplingDecision | None:
-        """Return the sampling decision if the case was chosen and has no result yet."""
+        """Return the sampling decision if the case is chosen and has no result yet."""
         how = self._case_sampler.draw(one, case, local, at_least=at_least)
         if how is None or not self._publisher.has(self._scorer.result_id(one, case)):
             return how
@@ -207,7 +207,7 @@ class LiveEvaluation:
         return None
 
     async def _at_judge(self, judge: str, case: Case, chosen: Sequence[Chosen], given_up: Callable[[], bool]) -> None:
-        """Score with all in `chosen` that use `judge`, in one turn, because one call may serve several."""
+        """Score with all of `chosen`, which use `judge`, in one turn, because one call may serve several."""
         began, note = self._clock.monotonic(), request_notes.current()
         client = QueueClient(case.app, LATE if self._scorer.is_late(case) else case.traffic)
         chosen_by_name = {one.evaluator.name: (one, how) for one, how in chosen}
@@ -240,7 +240,7 @@ class LiveEvaluation:
             await finish(self._scorer.result(one, case, full, how, Cost()))
 
     def _hand_over(self, case: Case, evaluators: Iterable[str]) -> None:
-        """End evaluations, by the evaluators' names, that another replica does."""
+        """End evaluations, by the evaluators' names, that another replica performs."""
         for name in evaluators:
             self._counting.handed_over(case.app, name)
             if (note := request_notes.current()) is not None:
@@ -260,5 +260,5 @@ class LiveEvaluation:
 
 
 def _rescored(one: ConfiguredEvaluator, results: Sequence[EvaluationResult]) -> Outcome | None:
-    """Return the outcome that `one` rescores, where it is there."""
+    """Return the outcome that `one` rescores, if it is among `results`."""
     return next((other.outcome for other in results if other.evaluator == one.evaluator.rescores), None)

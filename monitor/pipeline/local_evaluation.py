@@ -1,7 +1,7 @@
-"""Reads a complete request and runs the local evaluators on it: what is done with strangers' texts, in one place.
+"""Reads a complete request and runs the local evaluators on it: all handling of untrusted texts is in one place.
 
-`LocalReader` never waits, counts or logs, so that it runs in a worker process (`workers/`) as well as in this one. What
-went wrong is part of what it returns. `Workers` are where it runs.
+`LocalReader` never waits, counts or logs, so it can run both in a worker process (`workers/`) and in this one. It
+returns failures as part of its result. `Workers` run it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from monitor.statistics import consistent_sampling
 
 
 class LocalOutcome(NamedTuple):
-    """What a local evaluator made of a case, and in how many seconds; `fault` is where and how it failed, if it did."""
+    """The outcome of a local evaluator on a case, the seconds it took, and where and how it failed, if it did."""
 
     outcome: Outcome
     seconds: float = 0.0
@@ -64,8 +64,8 @@ class LocalOutcome(NamedTuple):
 class LocalCase:
     """A case with the `outcomes` of local evaluators, by their names.
 
-    With redaction, `seen` is the case as those saw it, `masked` as all others may see it, and `redacted` counts the
-    distinct values of each kind. Without, both are None: it is the case itself.
+    With redaction, `seen` is the case as the local evaluators saw it, `masked` as everything else may see it, and
+    `redacted` counts the distinct values of each kind. Without redaction, both are None: use the case itself.
     """
 
     outcomes: Mapping[str, LocalOutcome] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class RequestsRead(NamedTuple):
 
 
 class ReadFault(NamedTuple):
-    """Why it could not be read: `too_large`, or else where and how reading failed."""
+    """Why a request could not be read: `too_large`, or else where and how reading failed."""
 
     too_large: bool = False
     fault: str = ""
@@ -102,8 +102,8 @@ _LARGE: Final = 256 * 1024  # bytes of a request that is decoded in a thread, so
 class LocalReader:
     """Reads requests and evaluates them locally, as configured. Stateless; can be sent to another process.
 
-    `evaluators` are all configured ones: the local ones among them are run, those with a sampler of cases alone only
-    on the cases that it chooses under `salt`. All others, and those that rescore, wait until they are asked for.
+    `evaluators` are all configured evaluators. Local evaluators with a `FixedSampler` run on the cases that it chooses
+    under `salt`. All other local evaluators, and those that rescore, run only through `evaluate`.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class LocalReader:
 
     @property
     def evaluates(self) -> bool:
-        """Whether there is more to do than to read."""
+        """Whether there is more to do than reading."""
         return bool(self._evaluators) or self._redactor is not None
 
     def read(self, complete: Complete) -> ReadResult:
@@ -143,7 +143,7 @@ class LocalReader:
         return self._evaluated(case, (self._evaluators[evaluator],)).outcomes[evaluator]
 
     def warm_up(self) -> None:
-        """Do everything once, so that what is loaded at the first use is loaded."""
+        """Do everything once, so that everything loaded at first use is loaded."""
         case = Case.from_texts("Is it so?", "Yes, it is so.", ["It is so."])
         self._evaluated(case, tuple(self._evaluators.values()))
 
@@ -151,7 +151,7 @@ class LocalReader:
         return self._evaluated(case, None) if status is ReadingStatus.READY and self.evaluates else _NOTHING
 
     def _evaluated(self, case: Case, evaluators: Sequence[ConfiguredEvaluator] | None) -> LocalCase:
-        """Evaluate by `evaluators`; by default by all that surely choose the case."""
+        """Evaluate by `evaluators`; by default, by all that are certain to choose the case."""
         redacted = self._redactor.redact(case) if self._redactor is not None else None
         seen = redacted.seen if redacted is not None else case
         if evaluators is None:
@@ -180,7 +180,7 @@ def evaluate_local(evaluator: Evaluator, case: Case, clock: Clock) -> LocalOutco
         return LocalOutcome(Skipped(lacks), clock.monotonic() - began)
     try:
         outcome, fault = valid_outcome(evaluator, run_local(evaluator, case)), ""
-    except BaseException as error:  # noqa: BLE001 - also `sys.exit`: no evaluator ends its process, and all others' work
+    except BaseException as error:  # noqa: BLE001 - includes `sys.exit`: no evaluator may end the process and the work of all others
         outcome, fault = failed(error), described(error)
     return LocalOutcome(outcome, clock.monotonic() - began, fault)
 
@@ -202,17 +202,17 @@ def skip_reason(evaluator: Evaluator, case: Case) -> SkippedReason | None:
     return None
 
 
-class InvalidOutcome(TypeError):  # noqa: N818 - it is what was returned
-    """What an evaluator returned is no outcome, or one with a field that nothing can count, store or show.
+class InvalidOutcome(TypeError):  # noqa: N818 - named after the returned value
+    """An evaluator returned something other than an outcome, or an outcome with a field that cannot be used.
 
-    The message names fields and classes, never what they hold: that may quote the traffic.
+    The message names fields and classes, never their values: these may quote the traffic.
     """
 
 
 def valid_outcome(evaluator: Evaluator, outcome: Outcome) -> Outcome:
     """Return an outcome that everything else can count, send to another process, store and show.
 
-    All its fields have the plain types that they are declared with. What means the same is converted: the text of a
+    All its fields have the plain types that they are declared with. Equivalent values are converted: the text of a
     reason, a list of evidence, any kind of number. A score off its scale is unscored: it would distort every rate.
 
     Raises `InvalidOutcome` for anything else, such as the None of an evaluator that forgets to return.
@@ -231,15 +231,15 @@ def valid_outcome(evaluator: Evaluator, outcome: Outcome) -> Outcome:
         reason = _reason("Unscored.reason", outcome.reason, UnscoredReason)
         claims = _whole("Unscored.claims_not_found", outcome.claims_not_found)
         return Unscored(reason, _text("Unscored.detail", outcome.detail), claims)
-    raise InvalidOutcome(f"{evaluator.name} returned {type(outcome).__name__}, which is no outcome")
+    raise InvalidOutcome(f"{evaluator.name} returned {type(outcome).__name__}, which is not an outcome")
 
 
 def _valid_score(score: Score) -> Score:
     if score.contradicts not in (True, False):
-        raise InvalidOutcome(f"Score.contradicts is of the type {type(score.contradicts).__name__}, not bool")
+        raise InvalidOutcome(f"Score.contradicts is of type {type(score.contradicts).__name__}, not bool")
     used = _text("Score.used_sources", score.used_sources)
     if used.strip("01"):
-        raise InvalidOutcome("Score.used_sources has other characters than 0 and 1")
+        raise InvalidOutcome("Score.used_sources has characters other than 0 and 1")
     return Score(
         value=_number("Score.value", score.value),
         explanation=_text("Score.explanation", score.explanation),
@@ -263,10 +263,10 @@ def _valid_evidence(one: Evidence) -> Evidence:
     if type(one) is Evidence and _is_plain(one):  # nearly always, and there may be dozens
         return one
     if not isinstance(one, Evidence):
-        raise InvalidOutcome(f"Score.evidence holds an object of the type {type(one).__name__}, not Evidence")
+        raise InvalidOutcome(f"Score.evidence contains an object of type {type(one).__name__}, not Evidence")
     verdict = _text("Evidence.verdict", one.verdict)
     if verdict not in _VERDICTS:
-        raise InvalidOutcome(f"Evidence.verdict is none of {', '.join(_VERDICTS)}")
+        raise InvalidOutcome(f"Evidence.verdict is not one of {', '.join(_VERDICTS)}")
     start = None if one.start is None else _whole("Evidence.start", one.start)
     end = None if one.end is None else _whole("Evidence.end", one.end)
     if (start is None) != (end is None) or (start is not None and end is not None and start > end):
@@ -289,19 +289,19 @@ def _reason(field_name: str, given: object, reasons: type[R]) -> R:
     try:
         return reasons(_text(field_name, given))
     except ValueError:
-        raise InvalidOutcome(f"{field_name} is none of {', '.join(reasons)}") from None
+        raise InvalidOutcome(f"{field_name} is not one of {', '.join(reasons)}") from None
 
 
 def _text(field_name: str, given: object) -> str:
-    """Return a text without the class that an evaluator may have given it, which other processes do not know."""
+    """Return a text as a plain `str`: other processes do not know a subclass that an evaluator may have used."""
     if not isinstance(given, str):
-        raise InvalidOutcome(f"{field_name} is of the type {type(given).__name__}, not str")
+        raise InvalidOutcome(f"{field_name} is of type {type(given).__name__}, not str")
     return given if type(given) is str else str.__str__(given)
 
 
 def _several(field_name: str, given: V, wanted: Any) -> V:
     if not isinstance(given, wanted):
-        raise InvalidOutcome(f"{field_name} is of the type {type(given).__name__}")
+        raise InvalidOutcome(f"{field_name} is of type {type(given).__name__}")
     return given
 
 
@@ -309,23 +309,23 @@ def _number(field_name: str, given: object) -> float:
     if type(given) is float:
         return given
     try:
-        if isinstance(given, SupportsFloat):  # a text is none
+        if isinstance(given, SupportsFloat):  # excludes texts
             return float(given)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise InvalidOutcome(f"{field_name} is of the type {type(given).__name__}, not a number")
+    raise InvalidOutcome(f"{field_name} is of type {type(given).__name__}, not a number")
 
 
 def _finite(field_name: str, given: object) -> float:
     number = _number(field_name, given)
     if not math.isfinite(number):
-        raise InvalidOutcome(f"{field_name} holds {number}")
+        raise InvalidOutcome(f"{field_name} contains {number}")
     return number
 
 
 def _whole(field_name: str, given: object) -> int:
     if not isinstance(given, SupportsIndex):
-        raise InvalidOutcome(f"{field_name} is of the type {type(given).__name__}, not int")
+        raise InvalidOutcome(f"{field_name} is of type {type(given).__name__}, not int")
     number = operator.index(given)
     if not 0 <= number <= _LARGEST_WHOLE:
         raise InvalidOutcome(f"{field_name} is below 0 or too large")
@@ -333,9 +333,9 @@ def _whole(field_name: str, given: object) -> int:
 
 
 def run_local(evaluator: Evaluator, case: Case) -> Outcome:
-    """Run a local evaluator. It never waits, so its coroutine ends at the first step, in any thread.
+    """Run a local evaluator. It must not wait, so its coroutine ends at the first step, in any thread.
 
-    Raises `RuntimeError` if it does wait.
+    Raises `RuntimeError` if it waits.
     """
     steps = evaluator.evaluate(case, None)
     try:
@@ -348,9 +348,9 @@ def run_local(evaluator: Evaluator, case: Case) -> Outcome:
 
 
 def described(error: BaseException) -> str:
-    """Return the type of an error and the line that raised it. Never its text, which may quote the traffic.
+    """Return the type of an error and the line that raised it, but not its message, which may quote the traffic.
 
-    Only `InvalidOutcome` says itself what is wrong.
+    Only the message of `InvalidOutcome` is safe, and is included.
     """
     if isinstance(error, InvalidOutcome):
         return f"{type(error).__name__}: {error}"
@@ -364,10 +364,10 @@ def described(error: BaseException) -> str:
 Loss: TypeAlias = Literal["hung", "died"]
 
 Noted: TypeAlias = Callable[[], AbstractContextManager[None]]
-"""Makes the context in which a request is noted as being read: from when it is its turn until it is done."""
+"""Returns the context in which a request is recorded as being read: from its turn until it is done."""
 
 
-class WorkerLost(Exception):  # noqa: N818 - it is lost, and it is no error of ours
+class WorkerLost(Exception):  # noqa: N818 - the worker is lost; it is not an error of ours
     """The worker that had the request has `hung` or `died`, `at` a line of code if that is known."""
 
     def __init__(self, reason: Loss, at: str = "") -> None:
@@ -380,7 +380,7 @@ class Workers(ABC):
     """Reads requests and evaluates them locally, several at the same time."""
 
     number: int = 0
-    """The number of processes; 0: this one."""
+    """The number of processes; 0: this process does the work."""
 
     @abstractmethod
     async def read(self, complete: Complete, noted: Noted) -> ReadResult:
@@ -396,7 +396,7 @@ class Workers(ABC):
 
 
 class ThisProcess(Workers):
-    """Reads in this process: small traces at once, all else in a thread."""
+    """Reads in this process: small traces directly, everything else in a thread."""
 
     def __init__(self, reader: LocalReader) -> None:
         self._reader = reader
@@ -414,4 +414,4 @@ class ThisProcess(Workers):
             return await anyio.to_thread.run_sync(self._reader.evaluate, case, evaluator)
 
     async def run(self, listening: anyio.Event) -> None:
-        """See `Workers`: there are none."""
+        """See `Workers`. There are no processes to run."""

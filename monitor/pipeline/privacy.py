@@ -1,4 +1,4 @@
-"""What the pipeline does for people's privacy: drop what is to be forgotten, and mask before results go anywhere."""
+"""Privacy in the pipeline: drop requests that must be forgotten, and mask personal data before results go anywhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from monitor.stages import Deliver
 
 
 class LocalScores(NamedTuple):
-    """What the local evaluators made of a case, and the case with the facts they found, as all others may see it."""
+    """The local scores and results of a case, and the case, masked and with the facts that local evaluators found."""
 
     case: Case
     scores: dict[str, Score]
@@ -25,7 +25,7 @@ class LocalScores(NamedTuple):
 
 
 class PrivacyFilter:
-    """Drops and masks; by default nothing. `users` gives users the pseudonyms under which `forgotten` knows them."""
+    """Drops and masks; by default nothing. `users` maps users to the pseudonyms that `forgotten` stores."""
 
     def __init__(
         self, redactor: Redactor | None = None, users: UserKey | None = None, forgotten: ErasureMarks | None = None
@@ -35,7 +35,7 @@ class PrivacyFilter:
         self._forgotten = forgotten
 
     def forgets(self, case: Case, received_at: float) -> bool:
-        """Return whether the erasure of this case, received at that wall-clock second, was requested."""
+        """Return whether the erasure of this case, received at the wall-clock second `received_at`, was requested."""
         if self._forgotten is None:
             return False
         user = self._users.of(case.user_id) if self._users is not None and case.user_id else case.user_id
@@ -54,22 +54,22 @@ class PrivacyFilter:
 
     @property
     def redactor(self) -> Redactor | None:
-        """The redactor, for what reads requests; None where nothing is masked."""
+        """The redactor, for the code that reads requests; None if nothing is masked."""
         return self._redactor
 
     async def score_local(
         self, evaluation: LiveEvaluation, case: Case, local: LocalCase, outcome: LocalOutcomes
     ) -> LocalScores:
-        """Have the case scored by the local evaluators, which saw the original texts; everything else gets masked ones.
+        """Have the local evaluators score the case on its original texts; everything else gets masked texts.
 
-        `local` is the case as it was evaluated where it was read, `outcome` returns what an evaluator made of it.
+        `local` is the case as evaluated where it was read; `outcome` returns the outcome of an evaluator.
         """
         if local.seen is None or local.masked is None:
             results = await evaluation.score_local(case, outcome)
         else:
             if self._redactor is not None:
                 self._redactor.count(local.redacted)
-            traffic, probability = case.traffic, case.probability  # as sorted since it was read
+            traffic, probability = case.traffic, case.probability  # set by the traffic rules since it was read
             seen = changed(local.seen, traffic=traffic, probability=probability)
             case = changed(local.masked, traffic=traffic, probability=probability)
             scored = await evaluation.score_local(seen, outcome)

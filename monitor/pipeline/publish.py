@@ -1,4 +1,4 @@
-"""Publish results: to everything in this process that listens, then to the history; remember which were published."""
+"""Publish results: to all listeners in this process, then to the history; remember which were published."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ _STORAGE: Final = "storage"
 _HISTORY: Final = "history"
 _FIRST_PAUSE: Final = 0.5
 _LAST_PAUSE: Final = 2.0
-"""Seconds between two attempts to write the history: it is taken up soon after the disk works again."""
+"""The longest pause between two attempts to write the history, in seconds, so that writing resumes soon after the disk
+works again."""
 
 
 class Publisher:
     """Publishes results to `sinks`, the history first; their failures are counted under their names.
 
-    These are the sinks that take a result at once. All others follow the history, see `followers`. While the history
-    (`storage`) cannot be written its results wait, with those who publish them: what they came with is not
-    acknowledged, and receivers refuse once too much is in hand.
+    These are the sinks that take each result immediately. All others follow the history, see `followers`. While the
+    history (`storage`) cannot be written, its results and their publishers wait: the deliveries that the results came
+    from are not acknowledged, and receivers refuse new data once too much is waiting.
 
     `delivered` remembers across restarts which results were published; None: nothing does. `listeners` get a result
-    before the sinks, since a slow disk must not hold up an alert: they compute and return at once, and one that fails
-    is counted as the sink `listeners`.
+    before the sinks, because a slow disk must not delay an alert. They compute and return at once; failures are counted
+    under the sink name `listeners`.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Publisher:
         return self._delivered is not None and self._delivered.remembered(result)
 
     def remember(self, results: Iterable[str]) -> None:
-        """Note that another process has published the results with these ids."""
+        """Record that another process has published the results with these ids."""
         if self._delivered is not None:
             self._delivered.remember(results)
 
@@ -67,9 +68,9 @@ class Publisher:
         await self.all([result])
 
     async def all(self, results: Sequence[EvaluationResult]) -> None:
-        """Publish results. Returns when the history has them, and every other sink has them or failed.
+        """Publish results. Returns when the history has them and every other sink has them or has failed.
 
-        A caller that is cancelled waits for the end of a write that has begun: what the history has is published.
+        A cancelled caller waits until a write in progress ends, because a result in the history counts as published.
         """
         for result in results:
             for listener in self._listeners:
@@ -86,21 +87,21 @@ class Publisher:
             except Exception as error:  # noqa: BLE001 - a sink that fails must not stop the others; it is counted
                 ids = error.ids if isinstance(error, ResultsRefused) else ()
                 self._failed(name, error, [one for one in results if one.id in ids] or results)
-            if name == _STORAGE:  # at once: a caller that is cancelled does not get any further
+            if name == _STORAGE:  # right away: a cancelled caller does not get any further
                 self.remember(one.id for one in results)
         if _STORAGE not in self._sinks:
             self.remember(one.id for one in results)
 
     async def ready(self) -> None:
-        """Wait while the history cannot be written: what would be read now could not be published."""
+        """Wait while the history cannot be written: the results of requests read now could not be published."""
         while self._works is not None:
             await self._works.wait()
 
     async def _store(self, deliver: Deliver, results: Sequence[EvaluationResult]) -> None:
-        """Give results to the history, again and again while it cannot be written.
+        """Write results to the history, and retry as long as it cannot be written.
 
-        One caller at a time tries then; the others follow when it has succeeded. Raises what another attempt would not
-        change.
+        While it fails, one caller at a time tries; the others follow once it has succeeded. Raises errors that a retry
+        would not fix.
         """
         while self._works is not None or not await self._stored(deliver, results):
             async with self._trying:
@@ -113,7 +114,7 @@ class Publisher:
 
     async def _stored(self, deliver: Deliver, results: Sequence[EvaluationResult]) -> bool:
         try:
-            with anyio.CancelScope(shield=True):  # it is written even so, and would be evaluated again
+            with anyio.CancelScope(shield=True):  # the write would happen anyway, and the case be evaluated again
                 await deliver(results)
         except InvalidData:
             raise
@@ -121,7 +122,7 @@ class Publisher:
             if self._works is None:
                 self._works = anyio.Event()
                 self._failing.set(1)
-                message = "the history cannot be written; results wait, and what they came with is not acknowledged"
+                message = "the history cannot be written; results wait, and their deliveries are not acknowledged"
                 self._events.error(Event.SINK_FAILED, message, sink=_STORAGE, error=str(error))
             return False
         if self._works is not None:
@@ -132,7 +133,7 @@ class Publisher:
         return True
 
     def _failed(self, name: str, error: Exception, results: Sequence[EvaluationResult]) -> None:
-        """Count results that a sink or a listener did not take, and name the first of them."""
+        """Count results that a sink or a listener did not take, and log the first of them."""
         self._failures[name].inc(len(results))
         if name == _STORAGE:
             self._unwritten.inc(len(results))

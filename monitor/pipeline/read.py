@@ -46,7 +46,7 @@ class _ServiceSeries(NamedTuple):
 
 
 class ExtractionMetrics:
-    """Counts readings. All series of an app and a dialect are created, at 0, with the first of them."""
+    """Counts readings. All series of an app and a dialect are created, at 0, at their first reading."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -54,7 +54,7 @@ class ExtractionMetrics:
         self._services: dict[str, _ServiceSeries] = {}
 
     def count(self, reading: Reading) -> None:
-        """Count a reading, if it is a request that its service has answered."""
+        """Count a reading if it is a request that its service has answered."""
         came = coverage.came(reading)
         if came is None:
             return
@@ -94,10 +94,10 @@ class ExtractionMetrics:
 
 
 _LONGEST_ANSWER: Final = 86_400.0
-"""Seconds. More, such as of a span that ends in the year 2554, is a mistake of a clock: one of them would be most of
-the sum for ever."""
+"""Seconds. A longer time, as of a span that ends in the year 2554, is a clock error: a single one would dominate the
+sum for ever."""
 
-_DELIVERING = 256  # cases with local results that may be on their way to the history, before reading waits for these
+_DELIVERING = 256  # cases whose local results may be on their way to the history before reading waits for them
 
 _SIDE_BY_SIDE: Final = nullcontext[None]()
 
@@ -118,10 +118,10 @@ _LOST: Final[Mapping[Loss, str]] = {
 
 
 class Readers:
-    """Reads requests and has them evaluated, with several readers side by side.
+    """Reads requests and has them evaluated, with several readers in parallel.
 
-    `workers` read and evaluate locally. `feedback` acts before and after sampling;
-    None: nothing does. `guard` counts processes that end while they read a request; None: nothing is counted.
+    `workers` read and evaluate locally. `feedback` acts before and after sampling; None: no feedback is handled.
+    `guard` counts processes that end while reading a request; None: nothing is counted.
     """
 
     def __init__(
@@ -153,14 +153,14 @@ class Readers:
         """Read traces and rows one after the other until cancelled; their evaluations run in parallel."""
         async with anyio.create_task_group() as judging:
             while True:
-                await self._evaluation.ready()  # else evaluations would wait for the judge in vain
+                await self._evaluation.ready()  # else judged results could not be published
                 complete = await self._in_flight.begin_next()
                 work = self._tracer.begin("case")
                 with work:
                     await self._read_one(complete, work, judging)
 
     async def _read_one(self, complete: Complete, work: Work, judging: TaskGroup) -> None:
-        """Read a trace or a row, and score its requests locally. Those that `judging` continues with end there."""
+        """Read a trace or a row, and score its requests locally. Requests passed on to `judging` end there."""
         guard = self._guard
         if guard is not None and guard.lives(complete.request_id) >= MOST_LIVES:
             await self._set_aside(complete, f"{MOST_LIVES} processes have ended on it")
@@ -173,7 +173,7 @@ class Readers:
                 guard.finished(complete.request_id)
 
     async def _read_all(self, complete: Complete, work: Work, judging: TaskGroup) -> None:
-        """Read a trace or a row on which the process has not ended too often."""
+        """Read a trace or a row that has not ended too many processes."""
         async with self._careful():
             with self._tracer.part("read", {"rag_monitor.bytes": complete.size}):
                 read = await self._read(complete)
@@ -197,10 +197,10 @@ class Readers:
             if ended is not None:
                 self._in_flight.end_request(one, ended)
             if not one.alone:
-                await anyio.lowlevel.checkpoint()  # a trace may hold hundreds
+                await anyio.lowlevel.checkpoint()  # a trace may contain hundreds of requests
 
     async def _without_request(self, reading: Reading, outcome: TraceOutcome) -> TraceOutcome:
-        """Deal with a trace in which no question was answered, or of which a part is missing."""
+        """Handle a trace in which no question was answered, or which is missing a part."""
         kept = self._sorted(reading)
         if not isinstance(kept, Reading):
             return TraceOutcome.FILTERED
@@ -209,7 +209,7 @@ class Readers:
         return outcome
 
     async def _evaluate(self, one: OpenRequest, local: LocalCase, judging: TaskGroup) -> RequestOutcome | None:
-        """Score a request, evaluated locally. Return its outcome; None while `judging` continues with it."""
+        """Score a request that was evaluated locally. Return its outcome; None if `judging` continues with it."""
         reading = self._sorted(one.reading)
         if not isinstance(reading, Reading):
             return reading
@@ -228,7 +228,7 @@ class Readers:
         async with self._careful():
             with self._tracer.part("local evaluators"):
                 found = await self._private.score_local(self._evaluation, reading.case, local, outcome)
-        # From here to the delivery nothing waits: what was counted is written, even if this is cut off now.
+        # From here to the delivery nothing waits: counted results are written, even if this task is cancelled now.
         boost = self._feedback.boost(reading.case) if self._feedback is not None else 0.0
         chosen = self._evaluation.choose(found.case, found.scores, boost)
         if self._feedback is not None:
@@ -241,15 +241,15 @@ class Readers:
         return None
 
     def _careful(self) -> AbstractAsyncContextManager[None]:
-        """While there are suspects, have requests read one at a time: only one of them can end the next process."""
+        """Return a lock while there are suspects: with one request read at a time, only one can end the next process."""
         return self._alone if self._guard is not None and self._guard.suspects else _SIDE_BY_SIDE
 
     def _noted(self, complete: Complete) -> Noted:
-        """Count it against the request if the process ends while it is read: strangers' texts are taken apart there."""
+        """Count it against the request if the process ends while reading it: reading parses untrusted texts."""
         return nullcontext if self._guard is None else partial(self._guard.reading, complete.request_id)
 
     async def _set_aside(self, complete: Complete, why: str, at: str = "") -> None:
-        """Keep a request that is not read again, for a bug report."""
+        """Set aside a request that is not read again, for a bug report."""
         guard, kept = self._guard, ""
         if guard is not None:
             kept = await anyio.to_thread.run_sync(guard.set_aside, complete.request_id, complete.encoded())
@@ -295,7 +295,7 @@ class Readers:
             self._delivering.release()
 
     async def _read(self, complete: Complete) -> RequestsRead | TraceOutcome:
-        """Read a closed trace or a row. Return the outcome instead if it is too large, or reading failed."""
+        """Read a closed trace or a row. Return its outcome instead if it is too large or reading failed."""
         try:
             result = await self._workers.read(complete, self._noted(complete))
         except WorkerLost as lost:
@@ -311,7 +311,7 @@ class Readers:
         return TraceOutcome.INVALID
 
     async def _evaluated(self, one: OpenRequest, evaluator: str) -> LocalOutcome:
-        """Run a local evaluator that chooses by more than the case. If its worker is lost, so is this evaluation."""
+        """Run a local evaluator whose sampler uses more than the case. If the worker is lost, so is the evaluation."""
         try:
             return await self._workers.evaluate(one.reading.case, evaluator, self._noted(one.complete))
         except WorkerLost as lost:

@@ -2,10 +2,10 @@
 
     sources -> ingest -> (spool) -> assembly -> in flight -> readers -> local evaluators -> judged evaluators -> publish
 
-Rows are complete: from the spool they go directly in flight.
+Rows are already complete: from the spool they go directly in flight.
 
 Each stage runs as a task in one group. Shutdown follows the data: the sources close, requests in flight may finish
-until the deadline of the stop, the rest stays in the spool for the next process.
+until the stop deadline, and the rest stays in the spool for the next process.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class Pipeline:
         traffic: decides which requests count.
         in_hand_limit: maximum memory of complete traces and rows that have not ended, in bytes; above it receivers
             refuse.
-        arrivals_at_most: maximum memory of the ids of what arrived, in bytes.
+        arrivals_at_most: maximum memory of the ids of arrived traces and rows, in bytes.
         closed_limit: maximum closed traces and rows waiting to be read; above it receivers refuse.
         alerts: count received traces.
-        recorder: writes the request log; None where that is off.
+        recorder: writes the request log; None if the log is off.
         private: drops and masks personal data; by default nothing.
         processor: handles feedback; None refuses it, and ignores it in traces.
-        guard: counts processes that end while they read a request; None: nothing is counted.
+        guard: counts processes that end while reading a request; None: nothing is counted.
         when_sent: as in `Ingest`.
     """
 
@@ -88,7 +88,7 @@ class Pipeline:
         self._processor = processor
         self._runtime = runtime
         self.notes = RequestNotes(recorder, runtime)
-        """What is known of the requests that are being worked on."""
+        """Notes on the requests in progress."""
         self._ledger = Ledger(runtime.metrics, evaluation.prepare, alerts=alerts, recorder=recorder)
         self._in_flight = InFlight(assembly, self._ledger, self.notes, runtime, limit=closed_limit)
         self._readers = Readers(
@@ -156,7 +156,7 @@ class Pipeline:
                         if not still_closed:
                             doors_open.set()
 
-                    if not stop.is_set():  # else a source would join its group, or listen, to leave at once
+                    if not stop.is_set():  # else a source would join its group, or listen, only to leave at once
                         for number, source in enumerate(self._sources):
                             doors.start_soon(self._receive, number, source, partial(opened, number, source))
                         doors.start_soon(self._recover)
@@ -165,7 +165,7 @@ class Pipeline:
                     self._runtime.health.stopping()
                     doors.cancel_scope.cancel()
                 with anyio.move_on_after(self._runtime.stop.left("requests")):
-                    await self._in_flight.idle()  # open traces are not waited for: they are safe where they came from
+                    await self._in_flight.idle()  # does not wait for open traces: they are safe where they came from
                 work.cancel_scope.cancel()
 
     async def _receive(self, number: int, source: Source, listening: Callable[[str], None]) -> None:

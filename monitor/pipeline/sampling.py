@@ -1,4 +1,4 @@
-"""Samples cases: each case's probability for each evaluator, drawn once, stored, counted, and learned from."""
+"""Samples cases: the probability of each case for each evaluator is drawn once, stored, counted and learned from."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
 ALL_OTHERS: Final = "*"
 """Name of the quota of each app that is not named."""
 
-_MOST_APPS = 10_000  # that are remembered, the most recent; another one starts again, half full
+_MOST_APPS = 10_000  # the most recent apps are remembered; the quota of any other app starts over, half full
 _HOUR, _DAY = 3600.0, 86400.0
-_LEAST = 2.0  # judgements at once: with fewer a single one could cost more than there is
+_LEAST = 2.0  # judgements at once: with fewer, a single judgement could cost more than is left
 
 
 class AppQuota:
-    """What is left of one app's quota. Call `room`, then `take`, for each case."""
+    """The rest of one app's quota. Call `room`, then `take`, for each case."""
 
     def __init__(self, quota: Quota, clock: Clock, share: ReplicaShare) -> None:
         self._clock = clock
@@ -77,7 +77,7 @@ class Quotas:
         return self._quota(app) is not None
 
     def of(self, app: str) -> AppQuota | None:
-        """Return what is left of the app's quota; None if it has none."""
+        """Return the rest of the app's quota; None if it has no quota."""
         if not self._quotas:
             return None
         known = self._apps.get(app)
@@ -103,14 +103,15 @@ class CaseSampler:
     """The samplers at work.
 
     Args:
-        versions: by evaluator; another version is another instrument, and its cases are drawn again.
-        draws: the first probability of each case, which a case that comes again keeps; None where none can.
-        salt: key of the hash that draws: the same for all evaluators, so that what is judged at 1 % is among what is
-            judged at 10 %, and in all replicas.
-        quotas: of judgements, by app; `"*"` is for each app that is not named.
-        learned: the order that the results of its teacher teach; None: there is none.
-        raises: whether the probability of a case may be raised for what is known of it at that time: then all draws are
-            kept, for a case that comes again may find more known.
+        versions: the version of each evaluator; a different version is a different instrument, and its cases are drawn
+            again.
+        draws: stores the first probability of each case, which a repeated case keeps; None if no case can repeat.
+        salt: key of the hash that draws. It is the same in all replicas and for all evaluators, so that the cases
+            judged at 1 % are among those judged at 10 %.
+        quotas: quotas of judgements, by app; `"*"` applies to each app that is not named.
+        learned: the order that learns from the results of its teacher; None if there is none.
+        raises: whether the probability of a case may be raised because of what is known about it at that time. Then all
+            draws are stored, because more may be known when a case is repeated.
     """
 
     def __init__(
@@ -153,8 +154,8 @@ class CaseSampler:
     ) -> SamplingDecision | None:
         """Return the sampling decision if the evaluator chooses `case`, else None.
 
-        A case to which the evaluator does not apply takes no part of a budget or quota. `at_least`: a lower probability
-        is raised to this, unless the evaluator judges none at all or the app's quota is nearly spent.
+        A case to which the evaluator does not apply uses no budget or quota. A probability below `at_least` is raised
+        to it, unless it is 0 or the app's quota is nearly spent.
         """
         name, missing = configured.evaluator.name, skip_reason(configured.evaluator, case)
         note = request_notes.current()
@@ -174,7 +175,7 @@ class CaseSampler:
     def _drawn(
         self, name: str, case: Case, local: Mapping[str, Score], *, applies: bool, at_least: float
     ) -> tuple[SamplingDecision | None, float]:
-        """Draw `case` for the evaluator. Returns the decision, or None, and what is left of the app's quota, 0 to 1."""
+        """Draw `case` for the evaluator. Return the decision (or None) and the room left in the app's quota, 0 to 1."""
         sampling = self._samplings[name]
         quota = self._quotas.of(case.app) if applies and name in self._judged else None
         kept_anyway = self._raises and applies and name in self._judged
@@ -202,7 +203,7 @@ class CaseSampler:
     def _within(
         self, quota: AppQuota, room: float, name: str, case: Case, local: Mapping[str, Score]
     ) -> SamplingDecision:
-        """Draw for an app with a quota: what is left of it decides how many cases are evaluated, the sampler which."""
+        """Draw for an app with a quota: its rest decides how many cases are evaluated, the sampler decides which."""
         decision = self._samplings[name].draw(case, local, room)
         if room < 1:
             decision = replace(decision, probability=decision.probability * room, target=decision.target * room)
@@ -213,8 +214,8 @@ class CaseSampler:
     def learn(self, decision: SamplingDecision, case: Case, result: EvaluationResult) -> None:
         """Learn from the result of a sampled case. Only scores of production traffic count.
 
-        An evaluation that failed for nothing, as in an outage of the judge, has no price: if many did, the price would
-        fall towards 0, and a budget in dollars would be overspent once the judge answers again.
+        An evaluation that failed at no cost, as in an outage of the judge, does not count towards the price: many of
+        them would drive the price towards 0, and a budget in dollars would be overspent once the judge answers again.
         """
         sampling, order = self._samplings[result.evaluator], self._order_of(result.evaluator)
         if not sampling.adaptive and order is None:
@@ -236,7 +237,7 @@ class CaseSampler:
                 series.learned.inc()
 
     def learn_past(self, past: PastResult) -> None:
-        """Learn once from a result of another process, for the same version of the same evaluator."""
+        """Learn from a result of another process, once, if it has the same version of the same evaluator."""
         sampling, order = self._samplings.get(past.evaluator), self._order_of(past.evaluator)
         if sampling is None or past.version != self._versions[past.evaluator]:
             return
@@ -275,7 +276,7 @@ class CaseSampler:
 
 
 async def score_local(scorer: Scorer, case_sampler: CaseSampler, case: Case) -> list[EvaluationResult]:
-    """Score `case` with the local evaluators that sample it, as in production but without sinks."""
+    """Score `case` with the local evaluators that sample it, as in production, but without sinks."""
     results: list[EvaluationResult] = []
     for one in scorer.evaluators:
         decision = case_sampler.draw(one, case, scores_of(results)) if one.evaluator.cost == "local" else None

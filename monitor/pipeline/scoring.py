@@ -1,7 +1,7 @@
-"""Scores cases: runs evaluators, asks judges, and makes a result of every outcome.
+"""Scores cases: runs evaluators, asks judges, and turns every outcome into a result.
 
-A `Scorer` does not sample, count, queue or deliver. It serves the live pipeline (`live_evaluation.py`) as well as
-trials, backfill, the canary and files.
+A `Scorer` does not sample, count, queue or deliver. It is used by the live pipeline (`live_evaluation.py`), and by
+trials, backfill, the canary and evaluation of files.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ from monitor.telemetry.events import Event
 from monitor.telemetry.tracing import Work
 
 Chosen: TypeAlias = tuple[ConfiguredEvaluator, SamplingDecision]
-"""An evaluator that is to score a case, and the sampling decision."""
+"""An evaluator chosen to score a case, and its sampling decision."""
 
 EVERY: Final = SamplingDecision(1.0, 1.0)
-"""The sampling decision if nothing is sampled."""
+"""The sampling decision if every case is scored."""
 
 REPEAT_STEP: Final = 1_000
-"""Distance between two `repeat` numbers that must share no question: an evaluator asks fewer than this of one case."""
+"""Distance between two `repeat` numbers that must not share a question: an evaluator asks fewer than this per case."""
 
 _NOTHING_KNOWN: Final[Mapping[str, LocalOutcome]] = MappingProxyType({})
 _NO_JUDGES: Final[Mapping[str, Judge]] = MappingProxyType({})
@@ -77,15 +77,15 @@ class Scorer:
     """Scores cases by `evaluators`. Any number of cases may be scored at the same time.
 
     Args:
-        evaluators: their samplers are not consulted.
+        evaluators: the evaluators to score by; their samplers are not consulted.
         judges: by name; every judge that an evaluator asks must be among them, else `ConfigError` is raised.
-        runtime: lends clock, events and tracer; by default a standalone one.
+        runtime: provides clock, events and tracer; by default a standalone one.
         slices: names of the attributes of a case that its results keep.
-        late_after: seconds after its answer from which a case gives late results.
-        topic: returns the topic of a case's question, the attribute `topic` of results where the case has none; None:
-            there are no topics.
-        scope: the scope of every result; by default the case decides.
-        learned: makes the scores of evaluators that rescore; by default one that has learned nothing.
+        late_after: seconds after the answer from which results of a case are late.
+        topic: returns the topic of a case's question, used as the attribute `topic` of results if the case has none;
+            None: there are no topics.
+        scope: the scope of every result; by default the case determines it.
+        learned: computes the scores of evaluators that rescore; by default one that has learned nothing.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Scorer:
                 raise ConfigError(f"{one.evaluator.name}: needs the judge {one.judge!r}, which is not open")
         self.evaluators = tuple(evaluators)
         self.versions = versions(evaluators, {name: judge.model for name, judge in judges.items()})
-        """By evaluator, its version with these options, this judge and this group."""
+        """The version of each evaluator with these options, this judge and this group."""
         self.late_after = late_after
         self._judges = judges
         self._runtime = runtime or Runtime.standalone()
@@ -126,19 +126,19 @@ class Scorer:
         each: Callable[[EvaluationResult], Awaitable[None]] | None = None,
         known: Mapping[str, LocalOutcome] = _NOTHING_KNOWN,
     ) -> list[EvaluationResult]:
-        """Score `case` by those `chosen`, by default by all; one result for each, those of local evaluators first.
+        """Score `case` by the `chosen` evaluators (default: all). Return one result for each, local evaluators first.
 
         Local evaluators run one after the other, each in a worker thread. The facts that they find become attributes of
-        the case. Then the judged ones run side by side; those of one group and judge are asked in one call. What goes
-        wrong in an evaluator or at a judge is a result too: nothing is raised, except by `each`.
+        the case. Then the judged evaluators run in parallel; those with the same group and judge share one call. A
+        failure of an evaluator or a judge is a result too: nothing is raised, except by `each`.
 
         Args:
-            case: what is scored.
-            chosen: by whom, and how each came to choose the case.
-            repeat: another number asks the judges again, past their caches (see `REPEAT_STEP`).
+            case: the case to score.
+            chosen: the evaluators, each with its sampling decision.
+            repeat: a different number asks the judges again, bypassing their caches (see `REPEAT_STEP`).
             began: the monotonic second from which the time of judged evaluations counts; by default now, or when the
                 judges are loaded.
-            each: awaited with each result as soon as it is there; no other evaluation waits for that.
+            each: awaited with each result as soon as it exists; no other evaluation waits for that.
             known: the outcomes of local evaluators that have run elsewhere, by name.
         """
         everyone = chosen if chosen is not None else [(one, EVERY) for one in self.evaluators]
@@ -183,7 +183,7 @@ class Scorer:
         *,
         now: float | None = None,
     ) -> EvaluationResult:
-        """Make the result of an evaluation that ended with `outcome` at the wall-clock second `now`, by default now.
+        """Make the result of an evaluation that ended with `outcome` at the wall-clock second `now` (default: now).
 
         `how` is the sampling decision by which its evaluator scored the case.
         """
@@ -213,7 +213,7 @@ class Scorer:
     def _leaving(self, case: Case) -> tuple[Case, str, str, str]:
         """Return the case as it leaves the monitor, and the versions of its prompt, index and service.
 
-        Its evaluations mostly end one right after the other.
+        Remembers the last case, because the evaluations of a case mostly end one right after the other.
         """
         if self._left[0] is not case:
             attributes = facts.allowed(case, self._slices)
@@ -229,17 +229,17 @@ class Scorer:
         return result_id(case.request_id, one.evaluator.name, self.versions[one.evaluator.name])
 
     def is_late(self, case: Case) -> bool:
-        """Return whether a result reached now would be late."""
+        """Return whether a result made now would be late."""
         return rate_scope(case, self._runtime.clock.now(), self.late_after) is RateScope.LATE
 
     async def _loaded(self, judged: Sequence[Chosen]) -> None:
-        """Wait for the judges: importing a provider takes seconds, and is no judging time."""
+        """Wait for the judges: importing a provider takes seconds, which must not count as judging time."""
         for judge in {self._judges[one.judge] for one, _ in judged}:
             if isinstance(judge, JudgeClient):
                 await judge.loaded()
 
     def _grouped(self, judged: Sequence[Chosen]) -> list[GroupedJudge | None]:
-        """Return the common judge of each evaluator's group; None for an evaluator that is alone in it."""
+        """Return the shared judge of each evaluator's group; None for an evaluator that is alone in its group."""
         together = Counter((one.group, one.judge) for one, _ in judged if one.group)
         groups = {key: QuestionGroup(self._judges[key[1]]) for key, number in together.items() if number > 1}
         found = (groups.get((one.group, one.judge)) for one, _ in judged)
@@ -250,7 +250,7 @@ class Scorer:
     ) -> EvaluationResult:
         """Return the result of one local evaluator, which is run in a thread if its outcome is not `known`.
 
-        For one that rescores, what is known is the outcome of the evaluator that it rescores.
+        For an evaluator that rescores, `known` is the outcome of the evaluator that it rescores.
         """
         found = known if not how.fault else LocalOutcome(_not_sampled(how), fault=how.fault)
         if found is None:
@@ -278,7 +278,7 @@ class Scorer:
         return result
 
     async def _outcome(self, evaluator: Evaluator, case: Case, judge: Judge) -> Outcome:
-        """Return the outcome of a judged `evaluator` on `case`, also if it fails."""
+        """Return the outcome of a judged `evaluator` on `case`, even if it fails."""
         lacks = skip_reason(evaluator, case)
         if lacks is not None:
             return Skipped(lacks)
@@ -289,7 +289,7 @@ class Scorer:
             except JudgeError as error:
                 outcome = Unscored(error.reason, str(error))
             return checked(evaluator, outcome)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - it may fail in any way; what it says may quote the case
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - it may fail in any way; its message may quote the case
             self._failed(evaluator, described(error))
             return failed(error)
 
@@ -309,10 +309,10 @@ async def open_scorer(
     pauses: Mapping[str, Pause] = _NO_PAUSES,
     seam: Callable[[Loadable], Loadable] = lambda provider: provider,
 ) -> AsyncIterator[Scorer]:
-    """Open a scorer with judges of its own, only those that `evaluators` ask, for the life of the context.
+    """Open a scorer with its own judges, only those that `evaluators` ask, for the life of the context.
 
-    `judges` are the settings of all judges, by name; `seam` and `pauses`, by the judge's name, as in `open_judge`. The
-    rest is as in `Scorer`. Raises `ConfigError` where a judge cannot work.
+    `judges` are the settings of all judges, by name. `seam`, and `pauses` by the judge's name, are as in `open_judge`.
+    The rest is as in `Scorer`. Raises `ConfigError` if a judge cannot work.
     """
     lent = runtime or Runtime.standalone()
     async with AsyncExitStack() as stack:
@@ -326,10 +326,10 @@ async def open_scorer(
 
 
 def versions(evaluators: Sequence[ConfiguredEvaluator], models: Mapping[str, str]) -> dict[str, str]:
-    """Return the version of each evaluator in this process; `models` are those of the judges, by the judge's name.
+    """Return the version of each evaluator in this process; `models` are the judges' models, by the judge's name.
 
-    With options of its own an evaluator is another instrument; a judged one also with another model, or asked together
-    with others; one that learns also with another version of the evaluator that teaches it.
+    Different options make an evaluator a different instrument, with a different version. For a judged evaluator, so
+    does a different model, or sharing calls in a group; for one that learns, a different version of its teacher.
     """
     return {one.evaluator.name: _version(one, evaluators, models) for one in evaluators}
 
@@ -366,7 +366,7 @@ def _own_scope(one: ConfiguredEvaluator) -> RateScope | None:
 
 
 def checked(evaluator: Evaluator, outcome: Outcome) -> Outcome:
-    """Refuse a judge's score that is not on its scale, and mark one that its explanation contradicts.
+    """Refuse a judge's score that is not on the scale, and mark a score that its explanation contradicts.
 
     Raises as `valid_outcome` does.
     """
@@ -392,7 +392,7 @@ def with_facts(case: Case, local: Mapping[str, Score]) -> Case:
 
 
 def _describe(result: EvaluationResult, work: Work) -> None:
-    """Describe a result for our own telemetry: no score, no text."""
+    """Describe a result for our own telemetry, without scores or texts."""
     work.set(
         {
             "rag_monitor.evaluator": result.evaluator,

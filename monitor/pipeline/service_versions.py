@@ -1,7 +1,8 @@
-"""The versions behind the results now, and when they last changed.
+"""The service versions behind the current results, and when they last changed.
 
-A generation runs while results of it arrive. One that was not running begins with its first result: that is a change,
-an event in the log, and what an alert names. Several may run side by side, as in a rollout or an A/B test.
+A version (generation) is running while its results arrive. A version that was not running begins with its first result:
+that is a change, which is logged as an event and named in alerts. Several versions may run side by side, as in a
+rollout or an A/B test.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from monitor.telemetry.events import Event
 from monitor.telemetry.metrics import printable
 
 MOST: Final = 10
-"""Generations of one app and evaluator that are told apart at a time. Versions that change with every request are no
-versions: what is beyond this neither begins anything nor has a series."""
+"""Versions of one app and evaluator that are tracked at a time. Values that change with every request are not versions:
+beyond this limit, a new one is neither a change nor a series."""
 
 OVER_AFTER: Final = 3600.0
 """Seconds without a result after which a service version is over, if another has had results since."""
@@ -44,7 +45,7 @@ class ServiceVersions:
         return self._changes.get((app, evaluator))
 
     def restore(self, known: Iterable[SeenVersion]) -> None:
-        """Restore what an earlier process has seen, so that a change while none was running is noticed."""
+        """Restore what an earlier process saw, so that a change while no monitor was running is noticed."""
         for one in sorted(known, key=lambda one: one.began):
             running = self._running.setdefault((one.app, one.evaluator), {})
             before = _last(running)
@@ -62,7 +63,7 @@ class ServiceVersions:
             self._expire(one.app, one.evaluator, one.seen)
 
     def saw(self, app: str, evaluator: str, generation: ServiceVersion, at: float) -> None:
-        """Note a result of `generation`, reached at the wall-clock second `at`."""
+        """Record a result of `generation`, made at the wall-clock second `at`."""
         running = self._running.setdefault((app, evaluator), {})
         fingerprint = generation.fingerprint
         before = _last(running)

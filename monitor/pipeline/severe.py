@@ -1,4 +1,4 @@
-"""Judges severe answers a second time, counts what comes of it, and remembers what people call right or wrong."""
+"""Judges severe answers a second time, counts the outcomes, and remembers which cases people called right or wrong."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from monitor.telemetry.events import Event
 _CALLS = frozenset(SevereCall)
 _DATABASE: Final = "severe_cases"
 _WRITE_AGAIN: Final = 1.0
-"""Seconds between two attempts to write what could not be written."""
+"""Seconds between two attempts to write pending records."""
 
 
 class SevereCases:
-    """Judges each live answer that is severe once more, before anyone is paged.
+    """Judges each severe live answer again before anyone is paged.
 
     Args:
-        policies: those with `severe` name the second judge.
-        rules: what is severe, by evaluator.
-        configured: the evaluators at work.
-        judges: those that are open, by name.
+        policies: alert policies; those with `severe` name the second judge.
+        rules: the rule that decides what is severe, by evaluator.
+        configured: the active evaluators.
+        judges: the open judges, by name.
         log: the confirmed cases; the alerts read it.
         file: the same on disk; None keeps them in memory only.
-        runtime: lends clock, metrics and events.
+        runtime: provides clock, metrics and events.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class SevereCases:
         self._lost = runtime.metrics.database_unwritten.labels(_DATABASE)
 
     def prepare(self, app: str) -> None:
-        """Create the series of an app at 0: the first confirmed case must be an increase."""
+        """Create the series of an app at 0, so that the first confirmed case is an increase."""
         metrics, label = self._runtime.metrics, self._runtime.metrics.app(app)
         for name in self._rules:
             metrics.severe_confirmed.labels(label, name)
@@ -102,7 +102,7 @@ class SevereCases:
         return replace(first, second=said, cost=first.cost.with_another(second.cost))
 
     async def settle(self, case: Case, result: EvaluationResult) -> None:
-        """Note the case if its second judgement agrees, once the result is stored: a page leads to it."""
+        """Record the case if its second judgement agrees. Call this once the result is stored: a page links to it."""
         if result.second is None or result.second.outcome is not SevereOutcome.CONFIRMED:
             return
         app = self._runtime.metrics.app(case.app)
@@ -115,7 +115,7 @@ class SevereCases:
             await self._kept(lambda file: file.add(found))
 
     async def called(self, score: ExternalScore) -> bool:
-        """Note a person's call, if `score` is one; return whether it is.
+        """Record a person's call, if `score` is one; return whether it is.
 
         A call is feedback under the name of an evaluator with `severe`, with the label `right` or `wrong`.
         """
@@ -125,7 +125,7 @@ class SevereCases:
         before = self._log.call(score.request_id, score.evaluator, call)
         if before is None:
             self._runtime.events.warning(
-                Event.SEVERE_CASE, "a call on an answer that is no confirmed severe case", trace_id=score.request_id
+                Event.SEVERE_CASE, "a call on an answer that is not a confirmed severe case", trace_id=score.request_id
             )
             return True
         if before.call is None:
@@ -140,7 +140,7 @@ class SevereCases:
         return posted and score.evaluator in self._rules and score.label in _CALLS
 
     async def run(self) -> None:
-        """Write again what could not be written, until cancelled; then once more."""
+        """Retry pending writes until cancelled, and a last time then."""
         try:
             while True:
                 await anyio.sleep(_WRITE_AGAIN)
@@ -151,7 +151,7 @@ class SevereCases:
             self._lost.inc(len(self._unwritten))
 
     async def _kept(self, write: Callable[[SevereCaseFile], None]) -> None:
-        """Write to the file. What cannot be written now is written later, in order; in memory it is known meanwhile."""
+        """Write to the file. A write that fails is retried later, in order; meanwhile the case is known in memory."""
         if len(self._unwritten) >= MOST:
             self._unwritten.popleft()
             self._lost.inc()
@@ -179,7 +179,7 @@ class SevereCases:
 
 
 class _Again:
-    """The second judgement by one evaluator: by another judge, or by the same one in other words."""
+    """The second judgement by one evaluator: from another judge, or from the same judge with a reworded prompt."""
 
     def __init__(
         self, one: ConfiguredEvaluator, name: str | None, judges: Mapping[str, Judge], runtime: Runtime

@@ -2,7 +2,7 @@
 
 A dropped request ends in the ledger as `filtered`. Traffic that is not production is evaluated at its own rates and
 counted in its own series (`ragmonitor_non_production_*`), so production rules and dashboards need not filter it out.
-Late results are separate as well (`ragmonitor_late_*`).
+Late results are also counted separately (`ragmonitor_late_*`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _CLASSES: Final[Mapping[str, Traffic]] = {
     ),
 }
 """Values of a class attribute: OpenTelemetry's environments and their usual short forms.
-Any other value is production, so that an unknown name does not switch alerts off."""
+Any other value is production, so that an unknown name does not turn alerts off."""
 
 
 def _several(given: object) -> object:
@@ -95,7 +95,7 @@ _Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 def _by_app(given: Mapping[str, T]) -> Mapping[str, T]:
-    """Return what is set for apps by the names that these have in cases."""
+    """Return the settings by app, with app names in the form that cases have."""
     found: dict[str, T] = {}
     for name, one in given.items():
         if not app_name(name):
@@ -113,28 +113,28 @@ class TrafficSettings(_TrafficSection):
     """Requests not to evaluate: `{attribute: http.route, matches: "/internal/*"}`. Counted as `filtered`."""
 
     health_checks: bool = False
-    """Whether to evaluate requests from known probes or to the usual health check paths (`/health`, `/healthz`,
-    `/livez`, `/readyz`, `/ping` and similar). Off: counted as `filtered`."""
+    """Whether to evaluate requests from known probes and to the usual health check paths (`/health`, `/healthz`,
+    `/livez`, `/readyz`, `/ping` and similar). Off: they are counted as `filtered`."""
 
     class_attribute: Annotated[tuple[str, ...], BeforeValidator(_several), Field(min_length=1)] = (
         "rag.traffic.class",
         "deployment.environment.name",
     )
-    """Attributes with the class of a request; the first present counts. Values: `production`, `experiment`,
+    """Attributes with the class of a request; the first one present counts. Values: `production`, `experiment`,
     `synthetic`, `internal`, or an environment: `staging`, `test`, `qa`, `ci`, `development` and `local` are internal.
-    Any other value, or none, is production."""
+    Any other value, or no attribute, means production."""
 
     rates: Annotated[Mapping[Traffic, Rate], AfterValidator(_not_production)] = Field(default={})
     """Share of each class's requests to evaluate, before each evaluator's own `sample`, such as `{synthetic: 1%}`.
     Default: all."""
 
     late_after: Annotated[Duration, Field(gt=0)] = 900.0
-    """How long after its answer a result counts as current. Later ones, such as from a backlog, are counted in
-    `ragmonitor_late_*` and raise no alert."""
+    """How long after the answer a result still counts as current. Later results, for example from a backlog, are
+    counted in `ragmonitor_late_*` and raise no alert."""
 
     weights: Annotated[Mapping[str, _Weight], AfterValidator(_by_app)] = Field(default={})
     """Weight of each app when evaluations queue for the judge: with `{shop: 3}`, the app `shop` gets three turns for
-    each turn of another. Default: 1 each."""
+    each turn of any other app. Default: 1 each."""
 
     quotas: Annotated[Mapping[str, Quota], AfterValidator(_by_app)] = Field(default={})
     """Maximum evaluations per app, over all judged evaluators: `{search: {per_hour: 200}}`, or `per_day`, or both;
@@ -144,7 +144,7 @@ class TrafficSettings(_TrafficSection):
 
 
 class TrafficRules:
-    """Applies the settings. `salt` is that of the evaluators' samplers; decisions here are independent of theirs."""
+    """Applies the settings. `salt` is the evaluators' sampling salt; decisions here are independent of theirs."""
 
     def __init__(self, settings: TrafficSettings, salt: str, runtime: Runtime) -> None:
         self._settings = settings

@@ -118,7 +118,7 @@ def probability_of(sampler: FixedSampler, case: Case) -> tuple[float, str]:
         given = sampler.probability(case)
         if (type(given) is float or isinstance(given, SupportsFloat)) and 0 <= (found := float(given)) <= 1:
             return found, ""
-        wrong = str(given) if isinstance(given, int | float) else f"an object of the type {type(given).__name__}"
+        wrong = str(given) if isinstance(given, int | float) else f"an object of type {type(given).__name__}"
         return 1.0, f"the sampler {type_name(sampler)} gave {wrong:.40}, not a number from 0 to 1"
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a plug-in's sampler may fail in any way
         return 1.0, f"the sampler {type_name(sampler)} raised {type(error).__name__}"

@@ -201,6 +201,6 @@ def test_a_label_of_a_drawn_answer_teaches_a_running_monitor_once_whatever_becom
             assert monitor.reload(**settings(tmp_path, llm, "openai/another")).startswith("200")
             wait_until(lambda: shop.taught() == 0, 60, "a new beginning with another judge")
             explanation, another = shop.told()
-            assert "Nothing is learned yet" in explanation
+            assert "Nothing has been learned yet" in explanation
             assert another != version
             assert shop.scores() == began

@@ -78,7 +78,7 @@ def test_correct_answers_in_another_language_and_correct_refusals_raise_no_alert
         assert "overlap_groundedness skipped 100 % of german's answers since start" in shown
         assert "overlap_groundedness skipped 40 % of careful's answers since start" in shown
         asked = ("why", "-e", "overlap_groundedness", "--app", "german", "--url", url)
-        said = "the answer (or the question) is in another language than the documents"
+        said = "the answer (or the question) is in a different language from the documents"
         wait_until(lambda: said in command(*asked).stdout, 30, "the requests in the request log")
 
 

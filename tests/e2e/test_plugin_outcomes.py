@@ -101,10 +101,10 @@ def test_a_careless_evaluator_costs_its_own_score_and_nothing_else(tmp_path: Pat
     assert len(kept.read_text().splitlines()) == 3 * len(ANSWERS)
     reasons = {row["request_id"]: row["detail"] for row in results if row["outcome"] == "unscored"}
     assert reasons.keys() == set(ERRORS)
-    assert reasons["text-evidence"] == "Score.evidence holds an object of the type str, not Evidence"
+    assert reasons["text-evidence"] == "Score.evidence contains an object of type str, not Evidence"
     log = monitor.log.read_text()
     assert log.count('"evaluator_failed"') == len(ERRORS)
-    assert "Skipped.reason is none of context_not_recorded" in log
+    assert "Skipped.reason is not one of context_not_recorded" in log
     assert "secret" not in log
     with monitor:  # and nothing is left that could end the next process
         monitor.wait_for_total(0, "ragmonitor_spool_records")

@@ -1,7 +1,7 @@
 """Assembles traces: gathers parts in any order and closes each trace once, when it is complete.
 
-A pure data structure: time is passed in, nothing waits, nothing is read or written. The caller adds parts with `add`,
-sleeps until `next_due` and takes what `due` returns. A trace is complete when each root seen has ended and nothing
+A pure data structure: time is passed in, nothing waits, and there is no I/O. The caller adds parts with `add`, sleeps
+until `next_due` and takes the traces that `due` returns. A trace is complete when each root seen has ended and nothing
 arrived for `grace_period`; otherwise it is closed after `idle_timeout` without new parts, after `max_age`, or when
 memory runs out. Later parts are counted, never evaluated.
 """
@@ -34,21 +34,21 @@ class AssemblySettings(Component):
 
     max_open_bytes: Annotated[Size, Field(gt=0)] = Field(default_factory=lambda: 256 * 1024**2)
     """Maximum memory of all open traces, with their resources and scopes. Near it, large traces are closed as
-    `evicted`; if there is none, receivers ask senders to retry. Default: its share of `limits.memory`."""
+    `evicted`; if there are no large ones, receivers ask senders to retry. Default: its share of `limits.memory`."""
 
     max_trace_bytes: Annotated[Size, Field(gt=0)] = Field(default_factory=lambda: 20 * 1024**2)
     """Maximum size of one trace. A larger one is closed as `too_large`; further spans are dropped and counted. Default:
     20 MiB, at most half of `max_open_bytes`."""
 
     max_closed_bytes: Annotated[Size, Field(gt=0)] = Field(default_factory=lambda: 64 * 1024**2)
-    """Maximum memory for which spans each recently closed trace had. Beyond it, the spans of the oldest ones are
-    forgotten: a repeated span of theirs counts as late instead of duplicate. Default: its share of `limits.memory`."""
+    """Maximum memory for the span ids of recently closed traces. Beyond it, those of the oldest traces are forgotten: a
+    repeated span then counts as late instead of duplicate. Default: its share of `limits.memory`."""
 
     max_trace_spans: int = Field(default=10_000, gt=0)
     """Maximum number of spans and log records in one trace. A larger one is closed as `too_large`."""
 
     remember_closed: int = Field(default=100_000, ge=0)
-    """How many closed traces to remember, so that late spans do not open them again."""
+    """How many closed traces to remember, so that late spans do not reopen them."""
 
     remember_for: Duration = Field(default=3600.0, ge=0)
     """How long to remember a closed trace."""
@@ -73,7 +73,7 @@ class PartCounts(NamedTuple):
 
 
 class Added(NamedTuple):
-    """The result of adding the parts of one call. `opened`: they started a new trace."""
+    """The result of one call of `add`. `opened`: its parts started a new trace."""
 
     spans: PartCounts
     records: PartCounts
@@ -101,8 +101,8 @@ class ClosedTrace:
     """A complete trace. Its holder settles each of its `acks` once.
 
     `parts` are in order of arrival, spans before log records; empty if the first part was already too large.
-    `probability` is the lowest of the parts, `received_at` the time of the first in seconds since the epoch. `refused`
-    is what is missing among the parts.
+    `probability` is the lowest of any part, `received_at` the arrival of the first part in seconds since the epoch.
+    `refused` counts the parts that are missing because they were refused.
     """
 
     trace_id: bytes

@@ -10,10 +10,10 @@ from monitor.model.span import Part
 
 _FINGERPRINT = 8
 _ENTRY = 256
-"""What a closed trace takes beside its fingerprints, in bytes; ids get half of the memory."""
+"""Bytes of a remembered trace besides its fingerprints. Ids get half of the memory."""
 _LEAST = 1_000
 _FINGERPRINTS_AT_MOST = 512
-"""Of larger traces it is not remembered which parts they had: a repeated one counts as late instead of duplicate."""
+"""The parts of larger traces are not remembered: a repeated part then counts as late instead of duplicate."""
 
 
 class _Remembered(NamedTuple):
@@ -23,7 +23,7 @@ class _Remembered(NamedTuple):
 
 
 class ClosedTraces:
-    """The ids of recently closed traces, with which spans they had: at most `count`, for `seconds`, in `max_bytes`."""
+    """The ids of recently closed traces and of their spans: at most `count` traces, for `seconds`, in `max_bytes`."""
 
     def __init__(self, count: int, seconds: float, max_bytes: int) -> None:
         self._count = min(count, max(max_bytes // 2 // _ENTRY, _LEAST))
@@ -42,7 +42,7 @@ class ClosedTraces:
     def remember(
         self, trace_id: bytes, spans: Collection[bytes], records: Collection[bytes], *, too_large: bool, now: float
     ) -> None:
-        """Note a closed trace with the ids of its spans and the bytes of its log records."""
+        """Remember a closed trace with the ids of its spans and the bytes of its log records."""
         fingerprints = b""
         if len(spans) + len(records) <= _FINGERPRINTS_AT_MOST:
             fingerprints = b"".join((*spans, *map(_fingerprint, records)))
@@ -58,11 +58,11 @@ class ClosedTraces:
         self.forget(now)
 
     def reopen(self, trace_id: bytes) -> None:
-        """Forget one trace: parts of it that come are those of a new one."""
+        """Forget one trace: parts with its id that arrive from now on start a new trace."""
         self._known.pop(trace_id, None)
 
     def forget(self, now: float) -> None:
-        """Drop what is too old or too much."""
+        """Drop entries that are too old or too many."""
         while self._known:
             eldest = next(iter(self._known.values()))
             if len(self._known) <= self._count and now - eldest.at <= self._seconds:
@@ -70,7 +70,10 @@ class ClosedTraces:
             self._known.popitem(last=False)
 
     def count(self, trace_id: bytes, parts: Sequence[Part]) -> list[int]:
-        """Count parts that arrived after closing: kept (none), duplicate, late, too large; spans, then log records."""
+        """Count parts that arrived after closing.
+
+        Returns kept (always 0), duplicate, late and too large: first of spans, then of log records.
+        """
         trace = self._known.get(trace_id, _Remembered(0.0, too_large=False, fingerprints=b""))
         counts = [0] * 8
         for part in parts:

@@ -27,15 +27,15 @@ _SHARED = 300
 """Estimated memory of a resource or scope besides its encoded bytes."""
 
 _LARGE = 64
-"""A trace that uses more than one part in so many of the memory limit is large."""
+"""A trace that uses more than 1/64 of the memory limit is large."""
 
 _NARROW = 64
-"""Up to this many candidates the largest trace is searched for; of more, all similar in size, any will do."""
+"""Among up to this many candidates the largest trace is searched for; among more, all similar in size, any will do."""
 
 
 @dataclass(slots=True)
 class _Shared:
-    """An encoded resource or scope, and how many open traces hold it."""
+    """An encoded resource or scope, and the number of open traces that use it."""
 
     data: bytes
     traces: int = 0
@@ -43,10 +43,10 @@ class _Shared:
 
 @dataclass(slots=True)
 class _OpenTrace:
-    """`first` and `last` part, and for when its closing is `scheduled`: monotonic.
+    """An open trace. `first`, `last` (arrival of parts) and `scheduled` (closing) are monotonic times.
 
-    `roots` are those seen, `unended` those of them that have not ended. `size` is an estimate in bytes and includes
-    `shared_size`, that of the resources and scopes which it holds, perhaps with other traces.
+    `roots` counts the root spans seen, `unended` those of them that have not ended. `size` is an estimate in bytes. It
+    includes `shared_size`, the size of its resources and scopes, which it may share with other traces.
     """
 
     trace_id: bytes
@@ -105,7 +105,7 @@ class Assembly:
         self._shared: dict[bytes, _Shared] = {}
         self._bytes = 0
         self.in_hand_bytes = 0
-        """Estimated memory of the traces that are closed with acks that are not all settled, in bytes."""
+        """Estimated memory of the closed traces whose acks are not all settled, in bytes."""
 
     @property
     def open_traces(self) -> int:
@@ -137,7 +137,7 @@ class Assembly:
         )
 
     def is_known(self, trace_id: bytes) -> bool:
-        """Return whether the trace is open or a remembered closed one; more parts start no new trace."""
+        """Return whether the trace is open, or closed and remembered: more parts then start no new trace."""
         return trace_id in self._open or trace_id in self._closed
 
     def add(
@@ -154,9 +154,9 @@ class Assembly:
     ) -> Added:
         """Add parts of one trace. If any is kept, the trace takes one share of `ack`; the caller keeps its own.
 
-        `probability`: that with which these parts were kept so far. A span is a duplicate by its id (an ended copy
-        takes the place of an unended one), a log record by its bytes. May close traces, this one too, for want of
-        room: `due` hands them out.
+        `probability` is the probability with which these parts were kept so far. Duplicate spans are recognised by id
+        (an ended copy replaces an unended one), duplicate log records by their bytes. May close traces, including this
+        one, to make room: `due` returns them.
         """
         trace = self._open.get(trace_id)
         opened = False
@@ -204,10 +204,9 @@ class Assembly:
         now: float,
         received_at: float,
     ) -> bool:
-        """Note how many parts of one trace were refused, by signal and reason. Returns whether that opened the trace.
+        """Record how many parts of one trace were refused, by signal and reason. Return whether that opened the trace.
 
-        Like a part of it, this opens a trace that is not known, takes one share of `ack`, and comes too late for a
-        closed trace.
+        Like an added part, this opens an unknown trace, takes one share of `ack`, and has no effect on a closed trace.
         """
         fields: Any = {"app": app, "source": source, "probability": probability, "ack": None}
         opened = self.add(trace_id, (), **fields, now=now, received_at=received_at).opened
@@ -227,7 +226,7 @@ class Assembly:
         return opened
 
     def due(self, now: float) -> list[ClosedTrace]:
-        """Return the traces closed by now and not yet returned, in order of closing."""
+        """Return the traces that are closed by now and were not yet returned, in order of closing."""
         while (trace := self._next()) is not None and trace.scheduled <= now:
             self._close(trace, self._reason(trace, now), now)
         self._closed.forget(now)
@@ -235,20 +234,20 @@ class Assembly:
         return ready
 
     def next_due(self) -> float | None:
-        """Return when `due` next has something, monotonic; minus infinity: now; None: nothing is open."""
+        """Return the monotonic time at which `due` next returns a trace; minus infinity: now; None: nothing is open."""
         if self._ready:
             return float("-inf")
         trace = self._next()
         return None if trace is None else trace.scheduled
 
     def close_all(self, reason: Closed, now: float) -> list[ClosedTrace]:
-        """Close every open trace for `reason`; return these and what `due` would."""
+        """Close every open trace for `reason`; return these and the traces that `due` would return."""
         for trace in list(self._open.values()):
             self._close(trace, reason, now)
         return self.due(now)
 
     def hand_over(self, now: float) -> list[ClosedTrace]:
-        """Drop traces with a void ack that were not returned yet; further parts start a new trace."""
+        """Drop the traces that have a void ack and were not returned yet; further parts start a new trace."""
         for trace in [one for one in self._open.values() if any(ack.void for ack in one.acks)]:
             self._close(trace, Closed.HANDED_OVER, now)
         dropped: list[ClosedTrace] = []
@@ -261,12 +260,12 @@ class Assembly:
         return dropped
 
     def reopen(self, trace_id: bytes) -> None:
-        """Treat further parts of this closed trace as a new one."""
+        """Treat further parts of this closed trace as a new trace."""
         self._closed.reopen(trace_id)
 
     @property
     def full(self) -> bool:
-        """Whether open traces use so much of their memory limit that parts of new traces should be refused."""
+        """Whether open traces are so close to their memory limit that parts of new traces should be refused."""
         return self._bytes > self._memory - self._memory // 8
 
     @property
@@ -275,16 +274,16 @@ class Assembly:
         return self._bytes > self._memory / 2
 
     def shared(self, data: bytes) -> bytes:
-        """Return the copy of an encoded resource or scope that open traces hold; `data` itself if none does."""
+        """Return the open traces' copy of an encoded resource or scope; `data` itself if they have none."""
         known = self._shared.get(data)
         return data if known is None else known.data
 
     # -- taking parts
 
     def _take(self, trace: _OpenTrace, parts: Sequence[Part]) -> tuple[list[int], int | None, int]:
-        """Put parts in.
+        """Add parts to the trace.
 
-        The counts (spans, then records), the index of the first part without room, how many were taken.
+        Returns the counts (spans, then records), the index of the first part without room, and how many were taken.
         """
         counts = [0] * 8
         spans, records = trace.spans, trace.records
@@ -335,9 +334,9 @@ class Assembly:
         return counts, overflow, taken
 
     def _hold(self, trace: _OpenTrace, data: bytes) -> int:
-        """Have a trace hold a resource or scope until it is closed. Returns the bytes that make the trace larger.
+        """Make a trace hold a resource or scope until it is closed. Return the bytes by which the trace grows.
 
-        Every trace that holds it is larger by it; the memory of all counts it once.
+        The size of every trace that holds it includes it; the total memory counts it once.
         """
         if data in trace.holds:
             return 0
@@ -358,7 +357,7 @@ class Assembly:
         return min(trace.last + wait, trace.first + self._max_age)
 
     def _next(self) -> _OpenTrace | None:
-        """Return the trace due first. The timer of an extended trace stays, and is corrected when it fires."""
+        """Return the trace that is due first. The timer of an extended trace is corrected only when it fires."""
         timers = self._timers
         if len(timers) > 2 * len(self._open) + 1024:
             timers[:] = [(trace.scheduled, trace.trace_id) for trace in self._open.values()]
@@ -399,10 +398,10 @@ class Assembly:
         self.in_hand_bytes -= size
 
     def _evict(self, now: float) -> None:
-        """Close large traces while memory is nearly used up, and any at its limit, beginning with the largest.
+        """Close large traces while memory is nearly used up, and any traces at its limit, the largest first.
 
-        Of very many similar ones, any over half the largest. To close a small one early would be to evaluate half a
-        trace: what is new waits at the senders instead (`full`).
+        Among very many of similar size, close any that is over half the size of the largest. Closing a small trace
+        early would mean evaluating half a trace: new data waits at the senders instead (`full`).
         """
         while self.full and self._open:
             largest = next(alike for alike in reversed(self._by_size) if alike)

@@ -1,4 +1,4 @@
-"""Feedback on its way to results: `names` finds the external evaluator, `processor` does the work.
+"""Turns feedback into results: `names` finds the external evaluator, `processor` does the work.
 
-`boost` finds the case of a score, and does what a thumbs-down sets off.
+`boost` finds the case of a score, and handles the consequences of a thumbs-down.
 """

@@ -1,4 +1,4 @@
-"""User votes, our results on the same requests, and answers that may still get a thumbs-down."""
+"""Users' votes, our results on the same requests, and answers that may still get a thumbs-down."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from monitor.storage.spool.memory import RecentIds, RecentPairs
 from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
 
 CASES_BYTES: Final = 16 * 1024**2
-"""What is remembered of requests takes so many bytes, unless the memory limit says otherwise."""
+"""Bytes for remembered requests, unless the memory limit dictates otherwise."""
 
-_CASE: Final = 500  # what a case takes without any text, in bytes
-_OVERHEAD: Final = 2_048  # what a case takes beside its texts, in bytes
+_CASE: Final = 500  # bytes of a case without any texts
+_OVERHEAD: Final = 2_048  # bytes of a case in addition to its texts
 
 
 class Agreement:
@@ -39,14 +39,14 @@ class Agreement:
         self._evaluators: set[str] = set()
 
     def disliked(self, request_id: str) -> bool | None:
-        """Return whether the user dislikes the answer; None if there is no vote, or it is no longer remembered."""
+        """Return whether the user disliked the answer; None if there is no vote, or it is no longer remembered."""
         vote = self._votes.get(request_id)
         return None if vote is None else bool(vote[0])
 
     def voted(self, request_id: str, app: str, *, down: bool, earlier: Mapping[str, bool]) -> None:
-        """Note a user's vote, the first on a request.
+        """Record a user's first vote on a request.
 
-        `earlier`: by own evaluator, whether the history has a defect for this request.
+        `earlier`: by own evaluator, whether its result in the history is a defect.
         """
         if self._votes.get(request_id) is not None:
             return
@@ -60,7 +60,7 @@ class Agreement:
             self._count(request_id, app, evaluator, defect=defect, down=down)
 
     def evaluated(self, request_id: str, app: str, evaluator: str, *, defect: bool) -> None:
-        """Note the result of an own evaluator."""
+        """Record the result of one of our own evaluators."""
         self._evaluators.add(evaluator)
         self._results.first(_result_key(request_id, evaluator, defect=defect))
         down = self.disliked(request_id)
@@ -97,20 +97,20 @@ class _Known(NamedTuple):
 
 
 class RecentCases:
-    """The newest cases, without their texts, to find the case of a score that arrives later; at most `max_bytes`."""
+    """The newest cases, without their texts, to find the case of a score that arrives later; up to `max_bytes`."""
 
     def __init__(self, max_bytes: int = CASES_BYTES // 2) -> None:
         self._max_bytes = max_bytes
         self._cases: OrderedDict[str, _Known] = OrderedDict()
         self._answers: dict[str, str] = {}
-        self._within: dict[str, str] = {}  # by trace and span, where a trace holds several
+        self._within: dict[str, str] = {}  # by trace and span, if a trace contains several
         self.size = 0
-        """Bytes of what is remembered."""
+        """Bytes used."""
 
     def add(self, case: Case, attributes: Mapping[str, str], response_id: str) -> None:
-        """Remember `case` with no more than `attributes`; `response_id` is the provider's id of its answer.
+        """Remember `case` with only `attributes`; `response_id` is the provider's id of its answer.
 
-        One that would take more than a 64th of the memory is not remembered.
+        A case that would take more than 1/64 of the memory is not remembered.
         """
         self._remove(case.request_id)
         bare = changed(without_texts(case), attributes=attributes)
@@ -140,7 +140,7 @@ class RecentCases:
     def of(self, request_id: str, span_id: str = "") -> Case | None:
         """Return the case, None if it is not remembered. `response:ID` finds it by the provider's id of its answer.
 
-        In a trace with several requests it is the one of the span, else the last.
+        In a trace with several requests, it is the request of the span, else the last one.
         """
         kind, _, answer = request_id.partition(":")
         if kind == "response":
@@ -157,7 +157,7 @@ def _bytes_of(case: Case) -> int:
 
 
 def _text_bytes(*texts: str) -> int:
-    """Return what texts take at most, in bytes: a character of a text that is not ASCII takes up to four."""
+    """Return an upper bound on the bytes of texts: a character of a text that is not ASCII takes up to four."""
     return sum(64 + len(text) * (1 if text.isascii() else 4) for text in texts)
 
 
@@ -170,9 +170,9 @@ class _Kept:
 
 
 class Unchosen:
-    """Answers that judged evaluators did not choose, in case their users dislike them.
+    """Answers that judged evaluators did not choose, kept in case users dislike them.
 
-    `wait`: seconds for which one is kept. `at_most`: bytes that all may take.
+    `wait`: how many seconds an answer is kept. `at_most`: maximum bytes of all of them.
     """
 
     def __init__(self, clock: Clock, *, wait: float, at_most: int) -> None:
@@ -181,10 +181,10 @@ class Unchosen:
         self._at_most = at_most
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self.size = 0
-        """Bytes of what is kept."""
+        """Bytes used."""
 
     def keep(self, case: Case, evaluators: Iterable[ConfiguredEvaluator]) -> None:
-        """Keep `case` for the evaluators of `assignments`; the oldest go where there is no room."""
+        """Keep `case` for `evaluators`; the oldest cases are dropped if there is no room."""
         size = _OVERHEAD + 2 * case.text_length  # two bytes a character, roughly
         if size > self._at_most:
             return
@@ -223,13 +223,13 @@ def without_texts(case: Case) -> Case:
 
 
 Past: TypeAlias = Callable[[str], Awaitable[list[dict[str, Any]]]]
-"""Gives the rows of all earlier results of a request. Raises `MonitorError`."""
+"""Returns the rows of all earlier results of a request. Raises `MonitorError`."""
 
 
 class CaseLookup:
-    """Requests that came lately, and those of which `past` knows; `slices` and `topic` as for `FeedbackProcessor`.
+    """Looks up recent requests, and older ones through `past`; `slices` and `topic` are as in `FeedbackProcessor`.
 
-    `max_bytes` bounds the memory of the former.
+    `max_bytes` bounds the memory of the recent requests.
     """
 
     def __init__(
@@ -245,20 +245,21 @@ class CaseLookup:
         self._requests = RecentCases(max_bytes)
 
     def remember(self, case: Case) -> None:
-        """Know `case`, without its texts."""
+        """Remember `case`, without its texts."""
         self._requests.add(case, self.facts_of(case), facts.value(case, RESPONSE_ID))
 
     def facts_of(self, case: Case) -> dict[str, str]:
-        """Return the facts of a case that may leave the monitor, with the topic where the question is known."""
+        """Return the facts of a case that may leave the monitor, with the topic if the question is known."""
         found = facts.allowed(case, self._slices)
         if self._topic is not None and case.request.query:
             found.setdefault("topic", self._topic(case))
         return found
 
     async def of(self, score: ExternalScore) -> tuple[Case, dict[str, bool]]:
-        """Return the case that `score` is for, as far as it is known, and the earlier results of own evaluators.
+        """Return the case that `score` is for, as far as it is known, and the earlier results of our own evaluators.
 
-        By evaluator, whether it was a defect; nothing where a user has spoken before: that was counted then.
+        The results are, by evaluator, whether it was a defect; empty if a user has voted before, since agreement was
+        counted then.
         """
         known = self._requests.of(score.request_id, score.span_id)
         request_id = known.request_id if known is not None else score.request_id
@@ -279,7 +280,7 @@ def _is_vote(row: dict[str, Any]) -> bool:
 
 
 def _counts(row: dict[str, Any]) -> bool:
-    """Return whether a row is an own score of production traffic."""
+    """Return whether a row is a score of our own on production traffic."""
     ours = row.get("score_source", ScoreSource.OWN) == ScoreSource.OWN and row.get("traffic") == Traffic.PRODUCTION
     return ours and row.get("outcome") == "score" and isinstance(row.get("defect"), bool)
 

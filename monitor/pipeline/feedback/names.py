@@ -21,7 +21,7 @@ _NOT_NAMED: Final = (OVERFLOW, "")
 class ExternalEvaluator:
     """An external evaluator: its name in metrics and results, its source, and how its scores are read.
 
-    `alert_rules` are the defect rules that alerts on it bring themselves.
+    `alert_rules` are the own defect rules of alerts on it.
     """
 
     name: str
@@ -40,7 +40,7 @@ class ExternalEvaluator:
 
 
 class PastScores(NamedTuple):
-    """What the history has of one external evaluator: its name in metrics, and the source of its scores.
+    """One external evaluator in the history: its name in metrics, and the source of its scores.
 
     `last` is the wall-clock second of the newest score; `recent` of the `number` scores are in the longest window.
     """
@@ -53,10 +53,10 @@ class PastScores(NamedTuple):
 
 
 class ExternalEvaluators:
-    """The external evaluators. The first score of one registers it, or `restore` after a restart.
+    """The external evaluators. Each is registered by its first score, or by `restore` after a restart.
 
-    `own` are the names of our evaluators; `expected` those names, as given, with series that begin with the app.
-    `alert_rules` are the defect rules that alerts bring themselves, by the evaluator's name in metrics.
+    `own` are the names of our evaluators; `expected` are the given names whose series start with the app.
+    `alert_rules` are the alerts' own defect rules, by the evaluator's name in metrics.
     """
 
     def __init__(
@@ -96,10 +96,10 @@ class ExternalEvaluators:
         return self._known[key]
 
     def restore(self, past: Iterable[PastScores]) -> dict[str, str]:
-        """Reserve the names of the history for the sources that have them there, and declare the evaluators.
+        """Reserve the names in the history for the sources that use them there, and declare the evaluators.
 
-        Of several sources the last one that used a name keeps it. Names that are not configured count towards
-        `max_names`, those with the most recent scores first. Returns the source by name.
+        If several sources used a name, the last one keeps it. Names that are not configured count towards `max_names`,
+        those with the highest number of recent scores first. Returns the source by name.
         """
         owners: dict[str, PastScores] = {}
         for one in sorted(past, key=lambda one: (one.last, one.number, one.source)):
@@ -117,7 +117,7 @@ class ExternalEvaluators:
         return {name: source.value for name, source in self._restored.items()}
 
     def prepare(self, app: str, name: str) -> None:
-        """Create the series of a restored evaluator for `app`, at 0; nothing for another `name`."""
+        """Create the series of a restored evaluator for `app`, at 0; do nothing for any other `name`."""
         if name in self._restored:
             self._counting.prepare_one(app, name)
 
@@ -133,13 +133,13 @@ class ExternalEvaluators:
         return ""
 
     def _may_have(self, name: str, source: ScoreSource) -> bool:
-        """Return whether the scores of `source` may have `name`, not one of ours nor that of another source."""
+        """Return whether scores of `source` may use `name`: it is neither ours nor taken by another source."""
         if name in self._own or name in _NOT_NAMED or name != printable(name):
             return False
         return self._taken.get(name, source) is source and self._restored.get(name, source) is source
 
     def _names(self, given_name: str, source: ScoreSource) -> tuple[str, str]:
-        """Return the name for scores under `given_name`, and the one for them where another source has that."""
+        """Return the name for scores under `given_name`, and the name to use if another source has taken it."""
         name = printable(label_name(given_name, self._own))
         return name, printable(f"{name[:100]}_{source.value}")
 

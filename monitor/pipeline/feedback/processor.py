@@ -1,7 +1,7 @@
-"""Processes external scores: read, counted and delivered like our own, and compared with them.
+"""Processes external scores: they are read, counted and delivered like our own, and compared with them.
 
-A user's "no" makes it likelier that the answer is judged: before the draw by a higher probability, which the weight
-knows of; after it the answer is judged all the same, where it is still kept, and counted apart.
+A user's thumbs-down makes it more likely that the answer is judged. Before the draw, it raises the probability, which
+the weight accounts for. After the draw, an answer that is still kept is judged anyway and counted separately.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from monitor.telemetry.events import Event
 
 _OUTCOMES: Final = ("scored", "unscored", "duplicate", "too_many_names", "failed", *FAULTS)
 _AT_MOST: Final = 20_000
-"""External scores that may wait; beyond that senders are asked to try again."""
+"""Maximum external scores that may wait; beyond that, senders are asked to retry."""
 _AT_ONCE: Final = 32
 
 
@@ -42,8 +42,8 @@ class FeedbackProcessor:
     """Turns external scores into results.
 
     `past` looks up requests that are not remembered. A score counts as late `late_after` seconds after it was given.
-    `slices` are the attributes by which rates are sliced. `known_at_most` bounds the bytes of memory for requests that
-    scores may still come for.
+    `slices` are the attributes by which rates are sliced. `known_at_most` bounds the memory, in bytes, for requests
+    whose scores may still arrive.
     """
 
     def __init__(
@@ -89,11 +89,11 @@ class FeedbackProcessor:
 
     @property
     def backlog(self) -> str:
-        """Why no more can be taken now; empty if they can."""
+        """Why no more scores can be taken now; empty if they can."""
         return "too many external scores are waiting" if len(self._waiting) > _AT_MOST else ""
 
     def take(self, scores: Sequence[ExternalScore], ack: Ack | None) -> None:
-        """Take scores of requests that need not be known; each holds a share of `ack` until delivered."""
+        """Take scores; their requests need not be known. Each score holds a share of `ack` until it is delivered."""
         for one in scores:
             call = self._severe is not None and self._severe.is_call(one)
             who = None if call else self._who(one)
@@ -102,7 +102,7 @@ class FeedbackProcessor:
         self._wake.set()
 
     async def run(self) -> None:
-        """Process what was taken, until cancelled."""
+        """Process the scores taken, until cancelled."""
         room = anyio.Semaphore(_AT_ONCE)
         async with anyio.create_task_group() as group:
             while True:
@@ -118,7 +118,7 @@ class FeedbackProcessor:
     async def before_sampling(self, reading: Reading) -> None:
         """Process the external scores in the trace of a request; return when they are delivered.
 
-        A case that cannot be judged is remembered here, others by `after_sampling`.
+        A case that cannot be judged is remembered here; all other cases are remembered by `after_sampling`.
         """
         if reading.external_scores:
             await self._process_in_trace(reading.external_scores, reading.case)
@@ -126,7 +126,7 @@ class FeedbackProcessor:
             self._known.remember(reading.case)
 
     def boost(self, case: Case) -> float:
-        """Return the probability with which `case` is to be judged at least: 0 for most, more if a user dislikes it."""
+        """Return the minimum probability with which to judge `case`: 0 for most, more if a user disliked the answer."""
         disliked = self._agreement.disliked(case.request_id) if self._raises else None
         if not disliked or not self._evaluation.not_chosen(case, ()):
             return 0.0
@@ -148,7 +148,7 @@ class FeedbackProcessor:
     async def _process_in_trace(self, scores: Sequence[ExternalScore], case: Case) -> None:
         """Enter external scores from the trace of `case`.
 
-        Those on another request, to which a link led, weigh what the trace weighs that brought them.
+        A score that links to another request has the weight of the trace that brought it.
         """
         for said in scores:
             who = self._who(said)
@@ -162,7 +162,7 @@ class FeedbackProcessor:
                     await self._enter(replace(one, request_id=case.request_id), who, case)
 
     def _who(self, score: ExternalScore) -> ExternalEvaluator | None:
-        """Return the external evaluator of a score; None, counted, if the score cannot be used."""
+        """Return the external evaluator of a score; if the score cannot be used, count it and return None."""
         who = self._names.of(score.evaluator, score.score_source) if not score.fault else None
         if who is None:
             self._count(score, score.fault or "too_many_names")
@@ -170,7 +170,7 @@ class FeedbackProcessor:
 
     @contextmanager
     def _careful(self, score: ExternalScore) -> Iterator[None]:
-        """Keep one score that fails from stopping the others and the traces."""
+        """Keep a failing score from stopping other scores and the traces."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - any error is counted and logged
@@ -209,7 +209,7 @@ class FeedbackProcessor:
     async def _enter(
         self, score: ExternalScore, who: ExternalEvaluator, case: Case, earlier: dict[str, bool] | None = None
     ) -> bool:
-        """Count and deliver one score of `who` for `case`, once. Returns whether it is a thumbs-down of a user."""
+        """Count and deliver one score of `who` for `case`, once. Return whether it is a user's thumbs-down."""
         judged = self._judged(score, who, case)
         scored = isinstance(judged.outcome, Score)
         votes = scored and score.by_user and case.traffic is Traffic.PRODUCTION

@@ -1,7 +1,7 @@
-"""The way into the pipeline: head sampling, the spool, and then the acknowledgement to the sender.
+"""The entrance of the pipeline: head sampling, the spool, and then the acknowledgement to the sender.
 
 spans, log records -> spans.py (with head.py) -> assembly
-rows               -> rows.py                 -> in flight, complete as they come
+rows               -> rows.py                 -> in flight (rows are complete on arrival)
 feedback           -> FeedbackIngest          -> the feedback processor
 """
 
@@ -29,16 +29,16 @@ from monitor.stages import Accepted, Runtime
 from monitor.storage.spool import Spool, SpoolRecord
 
 _AGAIN: Final = 0.1
-"""Seconds between two looks for room while deliveries of the previous process wait."""
+"""Seconds between two checks for room while deliveries of the previous process wait."""
 
 
 class Ingest:
     """The `Intake` of a running pipeline. `processor` handles feedback; None refuses it.
 
-    `in_hand_limit` bounds the memory of complete requests that have not ended, in bytes. It is more than may wait for
-    the judge: so a slow judge costs evaluations, not deliveries.
+    `in_hand_limit` bounds the memory, in bytes, of complete requests that have not ended. It is larger than the limit
+    on cases that wait for the judge, so a slow judge costs evaluations, not deliveries.
 
-    `when_sent` is called when all that came with an ack of its own was published, with the function that settles it.
+    `when_sent` is called when everything in a batch with its own ack was published. Its argument settles that ack.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Ingest:
             if self._feedback is None:
                 raise InvalidData("feedback is not accepted here")
             return await self._feedback.accept(batch)
-        if full := self.refusing():  # spans carry feedback, too
+        if full := self.refusing():  # this includes the feedback backlog: spans carry feedback, too
             raise Overloaded(full)
         if batch.ack is not None and self._when_sent is not None:
             ack = Ack(partial(self._when_sent, batch.ack.settle), part_of=batch.ack)
@@ -81,7 +81,7 @@ class Ingest:
         return await (self._rows.accept(batch) if isinstance(batch, RowBatch) else self._spans.accept(batch))
 
     def refusing(self) -> str:
-        """Return why no spans and rows can be taken now; empty if they can. Quick, as every request asks."""
+        """Return why spans and rows cannot be taken now; empty if they can. Quick, because every request calls it."""
         self._runtime.health.arrives()
         in_hand = self._spans.in_hand_bytes + self._rows.in_hand_bytes
         if in_hand > self._in_hand_limit:
@@ -152,7 +152,7 @@ class FeedbackIngest:
         return Accepted()
 
     def take_up(self, record: SpoolRecord, ack: Ack, *, expired: bool) -> None:
-        """Take up a delivery that the previous process left. Raises `InvalidData` where it is not what was written."""
+        """Resume a delivery that the previous process left. Raises `InvalidData` if it is not as it was written."""
         try:
             found = [_read(line) for line in record.payload.split(b"\n")]
         except (KeyError, TypeError, ValueError):

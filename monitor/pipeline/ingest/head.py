@@ -1,4 +1,4 @@
-"""Head sampling: which traces of a batch are kept, by a hash of the trace id, before anything is decoded."""
+"""Head sampling: decides by a hash of the trace id which traces of a batch are kept, before anything is decoded."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from monitor.telemetry.metrics import UNKNOWN_APP
 from monitor.transport.otlp import decode, wire
 
 SELF = "rag-monitor"
-"""Our own service name: what carries it is never judged."""
+"""Our own service name: telemetry with it is never judged."""
 
 _SCORE_MARK = b"gen_ai.evaluation."
-"""A log record with this may be an external score, unless it is our own coming back."""
+"""A log record that contains this may be an external score, unless it is one of our own coming back."""
 
 
 class Kept(NamedTuple):
@@ -32,7 +32,7 @@ class Kept(NamedTuple):
 
 
 class RefusedOf(NamedTuple):
-    """What was refused of one trace in one batch: numbers of parts, by signal and reason."""
+    """The refused parts of one trace in one batch: their numbers, by signal and reason."""
 
     app: str
     probability: float
@@ -40,10 +40,10 @@ class RefusedOf(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """A batch after head sampling: what is kept; by trace id and app, what is sampled out and what is our own.
+    """A batch after head sampling: the traces that are kept, sampled out (`dropped`) and our `own`, by trace id.
 
-    `external_scores` came in log records of their own. They count even if their trace is
-    dropped; `groups` contains them as well. `refused` is what is missing of traces that are kept, by trace id.
+    `external_scores` are scores in log records. They count even if their trace is dropped, and `groups` contains them
+    too. `refused` counts the missing parts of kept traces, by trace id.
     """
 
     groups: list[EncodedGroup]
@@ -58,7 +58,7 @@ class Sorted(NamedTuple):
 
 
 def to_meta(rate: float, refused: Mapping[bytes, RefusedOf]) -> bytes:
-    """Encode what a delivery in the spool needs beside its payload."""
+    """Encode the metadata of a delivery in the spool."""
     parts = [
         [trace_id.hex(), one.app, one.probability, [[*key, number] for key, number in one.parts.items()]]
         for trace_id, one in refused.items()
@@ -67,7 +67,7 @@ def to_meta(rate: float, refused: Mapping[bytes, RefusedOf]) -> bytes:
 
 
 def from_meta(meta: bytes) -> tuple[float, dict[bytes, RefusedOf]]:
-    """Decode what `to_meta` has encoded. Raises `InvalidData`."""
+    """Decode the output of `to_meta`. Raises `InvalidData`."""
     try:
         found = json.loads(meta)
         refused = {
@@ -82,9 +82,9 @@ def from_meta(meta: bytes) -> tuple[float, dict[bytes, RefusedOf]]:
 
 
 class _Sender(NamedTuple):
-    """Who sends.
+    """The sender of a group.
 
-    `tells` is whether the log records of its scope are a dialect's, all of them; `fault` why its items cannot be read.
+    `tells`: all log records of its scope belong to a dialect. `fault` is why its items cannot be read.
     """
 
     app: str
@@ -95,15 +95,15 @@ class _Sender(NamedTuple):
 
 _SENDERS_BYTES: Final = 4 * 1024**2
 _SENDER: Final = 500
-"""What a known sender takes beside its encoded resource and scope, in bytes."""
+"""Bytes of a remembered sender besides its encoded resource and scope."""
 
 
 class HeadSampling:
-    """Sorts batches into what is kept and what is not. Stores nothing itself except the senders.
+    """Sorts batches into parts that are kept and parts that are not. Stores nothing itself except the senders.
 
-    `is_open` says whether a trace is open: its log records follow it. `shared` gives the copy of an encoded resource or
-    scope that open traces hold, if any does. A log record without any of `record_marks` is an application's own, of no
-    use here.
+    `is_open` returns whether a trace is open: its log records are then kept too. `shared` returns the open traces' copy
+    of an encoded resource or scope, if there is one. A log record without any of `record_marks` is an ordinary
+    application log, which is of no use here.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class HeadSampling:
         self._origins = decode.Origins()
 
     def sort(self, batch: SpanBatch, rate: float) -> Sorted:
-        """Decide about each trace of `batch` at `rate` (0 to 1), and check in full what is kept."""
+        """Decide for each trace of `batch` at `rate` (0 to 1), and fully check the parts that are kept."""
         found = Sorted([], {}, {}, {}, {}, {}, "", [], {})
         sort = self._sort_spans if batch.signal == "traces" else self._sort_records
         fault = ""
@@ -130,7 +130,7 @@ class HeadSampling:
         if batch.refused:
             self._sort_refused(batch, rate, found)
         if batch.signal == "logs":
-            self._origins = decode.Origins()  # it may hold much
+            self._origins = decode.Origins()  # the old one may be large
         return found._replace(fault=fault) if fault else found
 
     def _sort_spans(self, group: EncodedGroup, service: _Sender, rate: float, found: Sorted) -> str:
@@ -141,7 +141,7 @@ class HeadSampling:
         mine: list[bytes] = []
         fault = ""
         sampled_out = 0
-        last = b"\x00"  # how spans of the trace dropped last begin: those of one trace mostly follow one another
+        last = b"\x00"  # how spans of the last dropped trace begin: spans of a trace mostly follow one another
         lowest_kept, plain_trace_id_of = consistent_sampling.lowest_kept(rate), wire.plain_trace_id_of
         for item in items:
             if item.startswith(last):
@@ -224,7 +224,7 @@ class HeadSampling:
         return "external_score"
 
     def _keep_record(self, trace_id: bytes, part: Part, app: str, rate: float, found: Sorted) -> str:
-        """Keep or drop a record. It has no tracestate: it follows its trace if that is open, else the hash decides."""
+        """Keep or drop a record. It has no tracestate: it is kept if its trace is open, else the hash decides."""
         if not trace_id:
             return "unrelated"
         chosen, _ = consistent_sampling.keep(trace_id, "", rate)
@@ -237,7 +237,7 @@ class HeadSampling:
         return "kept"
 
     def _sort_refused(self, batch: SpanBatch, rate: float, found: Sorted) -> None:
-        """Note which of the traces that are kept lack something that its source has refused."""
+        """Record which kept traces are missing parts that their source has refused."""
         for resource, scope, items, why in batch.refused:
             service = self._sender(resource, scope)
             if service.is_self:
@@ -249,7 +249,7 @@ class HeadSampling:
                     self._refuse(batch.signal, item, service.app, rate, found, why)
 
     def _refuse(self, signal: Signal, item: bytes, app: str, rate: float, found: Sorted, why: str) -> None:  # noqa: PLR0917
-        """Note that a span or log record is missing of its trace, if that is kept. Nothing but its ids is decoded."""
+        """Record that a span or log record is missing from its trace, if that is kept. Only its ids are decoded."""
         trace_id, state = wire.ids_of_refused(signal, item)
         if not trace_id or trace_id in found.dropped:
             return
@@ -272,7 +272,7 @@ class HeadSampling:
                     found.own[trace_id] = app
 
     def _sender(self, resource: bytes, scope: bytes) -> _Sender:
-        """Return the sender of a group; small ones are remembered, as the same come again and again."""
+        """Return the sender of a group; small senders are remembered, because the same ones return again and again."""
         known = self._senders.get((resource, scope))
         if known is None:
             if self._service[0] is not resource:  # the scopes of a large resource follow one another

@@ -1,4 +1,4 @@
-"""Rows on their way in: head sampling by the request id, the spool; a row is complete as it comes."""
+"""Ingests rows: head sampling by the request id, then the spool. A row is complete on arrival."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from monitor.telemetry.metrics import UNKNOWN_APP
 
 _OUTCOMES = ("kept", "sampled_out", "duplicate", "invalid")
 _OVERHEAD: Final = 1024
-"""What a row in hand takes beside its content, in bytes."""
+"""Bytes of a row in memory besides its content."""
 
 
 class RowIngest:
     """Takes deliveries of rows. `rate` is the head sampling rate, 0 <= rate <= 1.
 
-    `seen_at_most` bounds the bytes of memory for the ids of rows, by which repeated ones are known.
+    `seen_at_most` bounds the memory, in bytes, for row ids, by which repeated rows are recognised.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class RowIngest:
         self._in_flight = in_flight
         self._seen = RecentIds(seen_at_most)
         self.in_hand_bytes = 0
-        """Memory of the rows with acks that are not settled, in bytes."""
+        """Memory of the rows whose acks are not settled, in bytes."""
         self._counters = {outcome: runtime.metrics.rows.labels(SOURCE, outcome) for outcome in _OUTCOMES}
 
     async def accept(self, batch: RowBatch) -> Accepted:
@@ -80,7 +80,7 @@ class RowIngest:
         return Accepted()
 
     def take_up(self, record: SpoolRecord, ack: Ack, *, expired: bool) -> None:
-        """Take up a delivery that the previous process left. Raises `InvalidData` where it is not what was written."""
+        """Resume a delivery that the previous process left. Raises `InvalidData` if it is not as it was written."""
         try:
             meta = json.loads(record.meta)
             rate, app = float(meta["rate"]), str(meta["app"])
@@ -96,11 +96,11 @@ class RowIngest:
         self._admit(record.source, found, ack, rate, record.received_at)
 
     def reopen(self, row: WholeRow) -> None:
-        """Forget the id of `row`: the next row with this id is a new one."""
+        """Forget the id of `row`: the next row with this id is new."""
         self._seen.forget(_key(row.row))
 
     def _admit(self, source: str, found: Sequence[Row], ack: Ack, probability: float, received_at: float) -> None:
-        """Count, and hand on. One step on the event loop, so that the ledger balances at every scrape."""
+        """Count rows and pass them on, in one step on the event loop, so that the ledger balances at every scrape."""
         for row in found:
             if not self._seen.first(_key(row)):
                 self._counters["duplicate"].inc()
@@ -115,7 +115,7 @@ class RowIngest:
         ack.settle()  # the delivery's own share; each row holds another
 
     def _pass(self, batch: RowBatch, dropped: Sequence[Row]) -> None:
-        """Count the rows that end at the door."""
+        """Count the rows that end on arrival."""
         for row in dropped:
             self._counters["sampled_out"].inc()
             if self._seen.first(_key(row)):

@@ -1,9 +1,8 @@
-"""Spans and log records on their way in: head sampling on raw bytes, the spool, then assembly.
+"""Ingests spans and log records: head sampling on raw bytes, the spool, then assembly.
 
     batch -> which traces are kept (a hash of the trace id; nothing is decoded) -> spool (durable) -> OK -> assembly
 
-What is not kept costs a look at 28 bytes a span. What is kept is checked in full before the sender hears that all is
-well.
+A span that is not kept costs reading 28 bytes. A kept span is fully checked before the delivery is acknowledged.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ from monitor.telemetry.tracing import NOTHING, Work
 from monitor.transport.otlp import decode, wire
 
 _SPAN_OUTCOMES = ("kept", "sampled_out", "duplicate", "late", "invalid", "own_telemetry", "too_large")
-_TRACES_AT_ONCE = 256  # of one delivery are admitted in some milliseconds; thousands would hold up all else
+_TRACES_AT_ONCE = 256  # of one delivery: these take some milliseconds; thousands would hold up everything else
 _RECORD_OUTCOMES = (*_SPAN_OUTCOMES, "unrelated", "external_score")
 
 
 class SpanIngest:
     """Takes deliveries of spans and log records.
 
-    `sources` are the names of all senders: their series begin at 0; `rate` is that of head sampling, 0 to 1. Log
+    `sources` are the names of all sources: their series begin at 0. `rate` is the head sampling rate, 0 to 1. Log
     records without any of `record_marks` end here. `processor` takes feedback in log records or on late spans; None
-    ignores it. `seen_at_most` bounds the bytes of memory for the ids of traces that were not kept.
+    ignores it. `seen_at_most` bounds the memory, in bytes, for the ids of traces that were not kept.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class SpanIngest:
     async def accept(self, batch: SpanBatch) -> Accepted:
         """See `stages.Intake.accept`."""
         ack = batch.ack
-        if ack is not None and self._assembly.crowded:  # to close open traces early would be to lose them
+        if ack is not None and self._assembly.crowded:  # closing open traces early would lose them
             raise Overloaded("open traces use half of their memory limit")
         now = self._runtime.clock.now()
         found = self._head.sort(batch, self._rate)
@@ -93,9 +92,9 @@ class SpanIngest:
                 ack = await self._spool.append(record)
             steps = self._admit(batch, found, ack, now)
             if len(found.kept) + len(found.refused) < _TRACES_AT_ONCE:
-                next(steps, None)  # one step; a scope would cost as much as taking a trace
+                next(steps, None)  # one step; a cancel scope would cost as much as taking a trace
             else:
-                with anyio.CancelScope(shield=True):  # what is in the spool is taken, even if the sender is gone
+                with anyio.CancelScope(shield=True):  # a delivery in the spool is taken, even if the sender is gone
                     for _ in steps:
                         await anyio.lowlevel.checkpoint()
         rejected = found.counts.get("invalid", 0)
@@ -116,7 +115,7 @@ class SpanIngest:
         return "open traces use nearly all of their memory limit" if self._assembly.full else ""
 
     def take_up(self, record: SpoolRecord, ack: Ack, *, expired: bool) -> None:
-        """Take up a delivery that the previous process left. Raises `InvalidData` where it is not what was written."""
+        """Resume a delivery that the previous process left. Raises `InvalidData` if it is not as it was written."""
         if record.signal == "cases" or record.signal == "feedback":  # noqa: PLR1714 - as the type checker follows it
             raise InvalidData(f"a delivery of {record.signal} contains no spans")
         batch = SpanBatch(record.source, record.signal, wire.split(record.payload))
@@ -131,14 +130,14 @@ class SpanIngest:
                 pass
 
     def reopen(self, trace: WholeTrace) -> None:
-        """Parts of this closed trace that come from now on are those of a new one."""
+        """Treat parts of this closed trace that arrive from now on as a new trace."""
         self._assembly.reopen(trace.trace.trace_id)
 
     def _admit(self, batch: SpanBatch, found: Sorted, ack: Ack | None, received_at: float) -> Iterator[None]:
-        """Count, and hand to assembly.
+        """Count the traces and pass them to assembly.
 
-        What happens to a trace is one step on the event loop, so that the ledger balances at every scrape. Yields
-        between the steps of many traces, when others should have their turn.
+        Each trace is handled in one step on the event loop, so that the ledger balances at every scrape. Yields after
+        every few hundred traces, so that other tasks get their turn.
         """
         self._pass(batch.source, found)
         now = self._runtime.clock.monotonic()
@@ -156,14 +155,14 @@ class SpanIngest:
     def _take_parts(
         self, batch: SpanBatch, found: Sorted, ack: Ack | None, now: float, received_at: float
     ) -> Iterator[None]:
-        """Add the parts of each trace, and what was refused of it. See `_admit`."""
+        """Add the parts of each trace, and record its refused parts. See `_admit`."""
         source = batch.source
         origins: decode.Origins | None = None
         kept = ((trace_id, entry) for trace_id, entry in found.kept.items() if entry.parts)
         for number, (trace_id, entry) in enumerate(kept, 1):
             if number % _TRACES_AT_ONCE == 0:
                 yield
-            if found.refused and trace_id in found.refused:  # before its parts: these may close it for want of room
+            if found.refused and trace_id in found.refused:  # before its parts: adding these may close it to make room
                 self._refuse(trace_id, found.refused[trace_id], batch, ack, now, received_at)
             added = self._assembly.add(
                 trace_id,
@@ -188,9 +187,9 @@ class SpanIngest:
     def _take_refused(
         self, batch: SpanBatch, found: Sorted, ack: Ack | None, now: float, received_at: float
     ) -> Iterator[None]:
-        """Note what is missing of traces of which nothing else came in this delivery. See `_admit`.
+        """Record the refused parts of traces that have no other parts in this delivery. See `_admit`.
 
-        Such a trace waits for its other parts. While open traces have little room it does not, and ends here.
+        Such a trace waits for its other parts, unless open traces have little room: then it ends here.
         """
         alone = [trace_id for trace_id in found.refused if trace_id not in found.kept or not found.kept[trace_id].parts]
         for number, trace_id in enumerate(alone, 1):
@@ -207,7 +206,7 @@ class SpanIngest:
     def _refuse(  # noqa: PLR0917 - as `Assembly.refuse`
         self, trace_id: bytes, refused: RefusedOf, batch: SpanBatch, ack: Ack | None, now: float, received_at: float
     ) -> None:
-        """Have the trace lack what was refused of it."""
+        """Record in the trace which of its parts were refused."""
         opened = self._assembly.refuse(
             trace_id,
             refused.parts,
@@ -222,7 +221,7 @@ class SpanIngest:
             self._ledger.received(refused.app, batch.source)
 
     def _work(self, batch: SpanBatch, found: Sorted) -> Work:
-        """Trace the keeping of a delivery in our own telemetry, unless all of it is our own: that would feed itself."""
+        """Trace the ingestion in our own telemetry, unless the delivery is our own: that would be a feedback loop."""
         if not found.groups and not found.refused and found.counts.keys() <= {"own_telemetry"}:
             return NOTHING
         work = self._runtime.tracer.whole("receive", kind="server")
@@ -233,7 +232,7 @@ class SpanIngest:
         return work
 
     def _pass(self, source: str, found: Sorted) -> None:
-        """Count the traces that end at the door, each once however many requests it is spread over."""
+        """Count the traces that end on arrival, each once, however many deliveries it is spread over."""
         ledger, seen = self._ledger, self._ended_at_the_door
         sampled_out: dict[str, int] = {}
         for trace_id, app in found.dropped.items():
@@ -251,7 +250,7 @@ class SpanIngest:
         return not self._assembly.is_known(trace_id) and self._ended_at_the_door.first(trace_id)
 
     def _shed(self, source: str, found: Sorted) -> None:
-        """Count traces that waited in the spool for longer than they are kept."""
+        """Count traces that waited in the spool for longer than its retention."""
         refused = {trace_id: one.app for trace_id, one in found.refused.items()}
         for trace_id, app in (refused | {trace_id: entry.app for trace_id, entry in found.kept.items()}).items():
             if self._is_new(trace_id):
@@ -275,10 +274,10 @@ def _late_scores(trace_id: bytes, kept: Kept, origins: decode.Origins) -> list[E
     found: list[ExternalScore] = []
     for part in kept.parts:
         if part.signal != "traces" or not any(mark in part.encoded for mark in telemetry.MARKS):
-            continue  # what holds no score is not decoded
+            continue  # parts without a score are not decoded
         try:
             span = decode.span(trace_id, part, origins)
         except InvalidData:
-            continue  # it was checked on its way in; a score that cannot be read must not cost the delivery
+            continue  # it was checked on arrival; a score that cannot be read must not fail the delivery
         found += (replace(one, probability=kept.probability) for one in telemetry.of_late(span))
     return found

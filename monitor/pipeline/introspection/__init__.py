@@ -1,1 +1,1 @@
-"""What the monitor can say about the requests in progress and about its evaluators."""
+"""Introspection: explains requests and the state of evaluators."""

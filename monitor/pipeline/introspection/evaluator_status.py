@@ -1,10 +1,10 @@
-"""The status of each evaluator: one state out of a closed set, why it is in that state, and what to do about it.
+"""The status of each evaluator: one state from a closed set, why it is in that state, and what to do about it.
 
-`status_of` decides from what is known of an evaluator. `StatusTracker` gathers that in this process, for the web UI,
-the API, the metric and the terminal alike. docs/states.md has the same rules in a table.
+`status_of` derives the status from the facts about an evaluator. `StatusTracker` gathers these facts in this process,
+for the web UI, the API, the metric and the terminal alike. docs/states.md has the same rules in a table.
 
-States that need a person come before those that pass by themselves, and those that stop all scores before those that
-cost some: of several states that apply, an evaluator is in the first of `PRECEDENCE`.
+If several states apply, an evaluator is in the first of them in `PRECEDENCE`: states that need a person come before
+those that pass by themselves, and states that stop all scores before those that cost some.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from monitor.quantities import human_duration, number_of
 from monitor.telemetry.metrics import Metrics, samples
 
 WINDOW: Final = 900.0
-"""Seconds of the past that count."""
+"""The time window for results, in seconds."""
 ERROR_FROM, ERROR_SHARE = 5, 0.5
-"""Evaluations without a score in the window, at least, and their share of all, for `error`."""
+"""For `error`: the minimum number of evaluations without a score in the window, and their minimum share of all."""
 DEGRADED_FROM, DEGRADED_SHARE = 20, 0.1
-"""Evaluations in the window, at least, and the share of them without a score, for `degraded`."""
+"""For `degraded`: the minimum number of evaluations in the window, and the minimum share of them without a score."""
 
 _WINDOW: Final = f"{WINDOW / 60:.0f} minutes"
 _STEP: Final = 15.0  # seconds of results that are counted together
@@ -37,7 +37,7 @@ _FRESH: Final = 1.0  # seconds for which a status is reused: a scrape asks once 
 
 
 class State(StrEnum):
-    """The closed set. The values are those of the metric label `state`."""
+    """The closed set of states. The values are also the values of the metric label `state`."""
 
     PAUSED = "paused"
     ERROR = "error"
@@ -71,13 +71,13 @@ _NOT_A_FAULT: Final = (*_OVERLOAD, UnscoredReason.PAUSED, UnscoredReason.SHUTDOW
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusFacts:
-    """What is known of one evaluator in this process. Times are wall-clock seconds.
+    """The facts about one evaluator in this process. Times are wall-clock seconds.
 
     `scored`, `skipped` and `unscored` count the last `WINDOW` seconds; `finished` and `waiting` everything since
     `started_at`; `last` is the end of the latest evaluation. `off` says why it cannot run at all, `broken` why its
-    judge can never answer. `held_back`: its judge's circuit breaker is open, since `held_back_by` was met;
-    `asked_to_wait` says until when, where the provider asked for that. `latest` is what the newest call met that failed
-    within the window.
+    judge can never answer. `held_back`: its judge's circuit breaker is open; `held_back_by` is the first error that
+    opened it, and `asked_to_wait` says until when the provider asked us to wait, if it did. `latest` is the error of
+    the newest failed call in the window.
     """
 
     name: str
@@ -99,12 +99,12 @@ class StatusFacts:
 
     @property
     def faults(self) -> Mapping[UnscoredReason, int]:
-        """Evaluations without a score that say something about the judge or the evaluator, by reason."""
+        """Evaluations without a score that indicate a problem of the judge or the evaluator, by reason."""
         return {reason: number for reason, number in self.unscored.items() if number and reason not in _NOT_A_FAULT}
 
     @property
     def due(self) -> int:
-        """Evaluations in the window that should have produced a score, without those missed in a pause."""
+        """Evaluations in the window that should have produced a score, excluding those missed in a pause."""
         return self.scored + sum(self.unscored.values()) - self.unscored.get(UnscoredReason.PAUSED, 0)
 
 
@@ -128,14 +128,14 @@ def _error(facts: StatusFacts) -> EvaluatorStatus | None:
         why = f"Its judge cannot work: {facts.broken}."
         return EvaluatorStatus(State.ERROR, why, "Fix this and restart the monitor.")
     if facts.held_back and facts.asked_to_wait:
-        met = f" What was met: {facts.held_back_by}." if facts.held_back_by else ""
+        met = f" The error: {facts.held_back_by}." if facts.held_back_by else ""
         why = f"Its judge is not called: {facts.asked_to_wait}.{met}"
         remedy = (
             "Check the provider's status and limits. Calls resume by themselves; a restart of the monitor tries one."
         )
         return EvaluatorStatus(State.ERROR, why, remedy)
     if facts.held_back:
-        first = f": first, {facts.held_back_by}" if facts.held_back_by else ""
+        first = f"; the first: {facts.held_back_by}" if facts.held_back_by else ""
         why = f"Calls to its judge are held back after failures{first}. It is probed every 15 seconds until it answers."
         remedy = _remedy(facts) or _sentence(_REMEDIES[UnscoredReason.BREAKER_OPEN])
         return EvaluatorStatus(State.ERROR, why, remedy)
@@ -154,7 +154,7 @@ def _overloaded(facts: StatusFacts) -> EvaluatorStatus | None:
         return EvaluatorStatus(State.OVERLOADED, why, remedy)
     if unpaid:
         left_out = number_of(unpaid, "evaluation")
-        why = f"The budget of its judge is spent, or less than one call: it left out {left_out} in the last {_WINDOW}."
+        why = f"The judge's budget is spent, or too small for one call: it left out {left_out} in the last {_WINDOW}."
         remedy = "Raise judge.budget, or lower its sample. `rag-monitor plan` estimates both."
         return EvaluatorStatus(State.OVERLOADED, why, remedy)
     return None
@@ -242,18 +242,18 @@ def _remedy(facts: StatusFacts) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Return the text with a capital and a full stop."""
+    """Return the text with a capital letter and a full stop."""
     if not text:
         return ""
     return f"{text[0].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
 
 
 class JudgeHealth(Protocol):
-    """What is read of a judge."""
+    """The state of a judge, as far as it is read here."""
 
     pause: Pause
     fault: str
-    """Why it can never answer; empty where it can."""
+    """Why it can never answer; empty if it can."""
 
     @property
     def held_back(self) -> bool:
@@ -262,17 +262,17 @@ class JudgeHealth(Protocol):
 
     @property
     def held_back_by(self) -> str:
-        """What the first of the calls met that opened it; empty while it is closed."""
+        """The error of the first of the failed calls that opened it; empty while it is closed."""
         ...
 
     @property
     def asked_to_wait(self) -> str:
-        """What the provider asked for that opened it, and when it is tried again; else empty."""
+        """The provider's request to wait that opened it, and when the next call is due; empty if there was none."""
         ...
 
 
 class TrackedEvaluator(NamedTuple):
-    """An evaluator: the name of its judge, None where it asks none, and why it cannot run, empty where it can."""
+    """An evaluator, the name of its judge (None if it asks none), and why it cannot run (empty if it can)."""
 
     name: str
     judge: str | None
@@ -295,9 +295,9 @@ class _Results:
         self.last = max(at, self.last or at)
         step = math.floor(at / _STEP)
         if not self._steps or self._steps[-1][0] < step:
-            self._forget(at)  # here too: it may be that nobody asks
+            self._forget(at)  # here too, because nobody may ask for the status
             self._steps.append((step, Counter()))
-        self._steps[-1][1][outcome] += 1  # one that comes late counts with the newest
+        self._steps[-1][1][outcome] += 1  # a late result counts with the newest
 
     def within(self, now: float) -> Counter[str]:
         self._forget(now)
@@ -336,13 +336,13 @@ class StatusTracker:
                 metrics.evaluator_state.labels(one.name, state.value).set_function(partial(self._is, one.name, state))
 
     def on_result(self, result: EvaluationResult) -> None:
-        """Count a result. That of a backfill says nothing about now."""
+        """Count a result, unless it comes from a backfill, which says nothing about the current state."""
         results = self._results.get(result.evaluator)
         if results is None or result.scope is RateScope.BACKFILL:
             return
         outcome = result.outcome
         kind = "scored" if isinstance(outcome, Score) else "skipped" if isinstance(outcome, Skipped) else outcome.reason
-        # Only of a call: what an evaluator says of a reply could quote it.
+        # Only errors of a call: an evaluator's message about a reply could quote the reply.
         met = outcome.detail if isinstance(outcome, Unscored) and outcome.reason in _OF_A_CALL else ""
         results.add(result.evaluated_at, str(kind), met)
 
@@ -356,7 +356,7 @@ class StatusTracker:
         return self._found
 
     def pauses(self) -> Iterator[tuple[str, str]]:
-        """Yield each evaluator that asks a judge, and why that is paused and what to do; empty if it is not."""
+        """Yield each evaluator that asks a judge, with why the judge is paused and what to do; empty if it is not."""
         for one in self._evaluators:
             if one.judge is not None and not one.off:
                 found = self.current()[one.name]

@@ -1,7 +1,7 @@
-"""Note what becomes of each request where it happens, so that it can be explained afterwards.
+"""Records what happens to each request, at the place where it happens, so that it can be explained afterwards.
 
-The note of the request that is being worked on is known to all that is done for it, in whichever task. Taking notes
-never waits and never raises; where the request log is off nothing is noted.
+The current request's note is available to all code that works on the request, in any task. Taking notes never waits and
+never raises; if the request log is off, nothing is recorded.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from monitor.stages import Runtime, SamplingDecision
 from monitor.storage.request_log import Recorder
 
 _OWN_WORDS: Final = (ReadingStatus.INCOMPLETE, ReadingStatus.CONTENT_MISSING)
-"""Why a request could not be judged is ours to say; of one that failed it is a text of the service."""
+"""Statuses whose detail is our own wording. For a failed request, the detail is a text of the service."""
 
 _SCORED: Final = {RateScope.LIVE.value: "score", RateScope.RANKING.value: "score", RateScope.LATE.value: "late"}
 
 
 class RequestNote:
-    """What is known so far of one request. Cheap to write, since every kept request has one."""
+    """The facts known so far about one request. Cheap to write, since every kept request has one."""
 
     __slots__ = ("_clock", "_decisions", "_facts", "_opened", "draw")
 
@@ -35,7 +35,7 @@ class RequestNote:
         self._facts: dict[str, Any] = {}
         self._decisions: dict[str, dict[str, Any]] = {}
         self.draw: float | None = None
-        """The value that evaluators' probabilities are held against, 0 to 1; None until the first has drawn."""
+        """The value, 0 to 1, that evaluators' probabilities are compared with; None until the first one has drawn."""
 
     @property
     def request_id(self) -> str:
@@ -43,17 +43,17 @@ class RequestNote:
         return self._opened.request_id
 
     def of_request(self, case: Case) -> RequestNote:
-        """Begin the note of one request of the trace that this is the note of."""
+        """Begin the note of one request of the trace that this note is about."""
         opened = changed(self._opened, request_id=case.request_id, app=case.app, part_of=self.request_id)
         return RequestNote(opened, self._clock)
 
     def answered_by(self, app: str) -> None:
-        """Note the service that answered the request; until now it was the one whose part of the trace came first."""
+        """Record the service that answered the request, in place of the one whose part of the trace arrived first."""
         if app != self._opened.app:
             self._opened = changed(self._opened, app=app)
 
     def read(self, reading: Reading) -> None:
-        """Note the facts of the request, none of its texts."""
+        """Record the facts of the request, but none of its texts."""
         unrecorded = reading.case.context_status is ContextStatus.NOT_RECORDED
         known = reading.status in _OWN_WORDS or (reading.status is ReadingStatus.READY and unrecorded)
         detail = reading.error if known else ""
@@ -61,31 +61,31 @@ class RequestNote:
         self._facts["context"] = reading.case.context_status.value if reading.status is ReadingStatus.READY else ""
 
     def left_out(self, detail: str) -> None:
-        """Note that the request was filtered by the option `detail`."""
+        """Record that the request was filtered by the option `detail`."""
         self._facts["detail"] = detail
 
     def drew(self, evaluator: str, decision: SamplingDecision | None, *, chosen: bool, room: float = 1.0) -> None:
-        """Note the sampling decision of an evaluator, with the `room` in the app's quota; None if it takes no part."""
+        """Record an evaluator's sampling decision (None if it does not take part) and the `room` in the app's quota."""
         facts: dict[str, Any] = {"chosen": chosen, "room": room}
         if decision is not None:
             facts |= {"probability": decision.probability, "target": decision.target, "thinned": decision.thinned}
         self._decisions[evaluator] = facts
 
     def add(self, evaluator: str, **fields: Any) -> None:
-        """More on a decision, by the names of `EvaluatorDecision`."""
+        """Add fields to a decision, by their names in `EvaluatorDecision`."""
         self._decisions.setdefault(evaluator, {}).update(fields)
 
     def admitted(self, evaluators: Iterable[str], waited: float) -> None:
-        """Note that the case has left the queue in front of the judge of `evaluators`, after so many seconds."""
+        """Record that the case left the queue in front of the judge of `evaluators`, after `waited` seconds."""
         for name in evaluators:
             self.add(name, waited=waited)
 
     def handed_over(self, evaluator: str) -> None:
-        """Note that an evaluation was left to another replica."""
+        """Record that an evaluation was left to another replica."""
         self.add(evaluator, outcome=Skipped.kind, reason=SkippedReason.HANDED_OVER.value)
 
     def finished(self, result: EvaluationResult) -> None:
-        """Note the end of an evaluation."""
+        """Record the end of an evaluation."""
         outcome, spent, second = result.outcome, result.cost, result.second
         self.add(
             result.evaluator,
@@ -105,7 +105,7 @@ class RequestNote:
         return (name for name, one in self._decisions.items() if one.get("chosen") and not one.get("outcome"))
 
     def record(self, outcome: str = "") -> RequestRecord:
-        """Return the record as it stands now; with `outcome` it has ended."""
+        """Return the current record; with an `outcome`, it has ended."""
         decisions = tuple(EvaluatorDecision(evaluator=name, **facts) for name, facts in self._decisions.items())
         ended_at = self._clock.now() if outcome else 0.0
         return changed(
@@ -117,17 +117,17 @@ _CURRENT: ContextVar[RequestNote | None] = ContextVar("note", default=None)
 
 
 def enter(note: RequestNote | None) -> None:
-    """Make `note` that of the request that this task works on, and those tasks that it starts from now on."""
+    """Make `note` the current note of this task and of the tasks that it starts from now on."""
     _CURRENT.set(note)
 
 
 def current() -> RequestNote | None:
-    """Return the note of the request that this task works on; None if there is none."""
+    """Return the note of the request that this task is working on; None if there is none."""
     return _CURRENT.get()
 
 
 class RequestNotes:
-    """The notes of all requests that are being worked on. `recorder` writes the request log; None where it is off."""
+    """The notes of all requests in progress. `recorder` writes the request log; None if it is off."""
 
     def __init__(self, recorder: Recorder | None, runtime: Runtime) -> None:
         self._recorder = recorder
@@ -135,7 +135,7 @@ class RequestNotes:
         self._open: dict[RequestNote, None] = {}
 
     def begin(self, opened: RequestRecord) -> RequestNote | None:
-        """Begin the note of a request that is worked on in this task, and in those that it starts."""
+        """Begin the note of a request that this task, and the tasks that it starts, work on."""
         note = None
         if self._recorder is not None:
             note = RequestNote(opened, self._runtime.clock)
@@ -144,7 +144,7 @@ class RequestNotes:
         return note
 
     def divide(self, note: RequestNote | None, cases: Sequence[Case]) -> list[RequestNote | None]:
-        """Continue what `begin` returned with a note for each request of the trace; `enter` makes one the current."""
+        """Replace the note from `begin` with one note for each request of the trace; `enter` makes one current."""
         if note is None:
             return [None] * len(cases)
         if [one.request_id for one in cases] == [note.request_id]:
@@ -156,7 +156,7 @@ class RequestNotes:
         return list(notes)
 
     def end(self, note: RequestNote | None, outcome: TraceOutcome | RequestOutcome) -> None:
-        """Write what `begin` or `divide` returned: the request has ended."""
+        """Write a note from `begin` or `divide`: the request has ended."""
         if note is not None:
             del self._open[note]
             self._write(note.record(outcome.value), outcome)
@@ -174,18 +174,18 @@ class RequestNotes:
             self._recorder.count(
                 RequestStep(app, "", decision.evaluator, step_of(decision)), 1, decision.probability or 0.0
             )
-        if outcome is not TraceOutcome.FORGOTTEN:  # of what is to be forgotten nothing new is written
+        if outcome is not TraceOutcome.FORGOTTEN:  # nothing new is written about a request to be forgotten
             self._recorder.keep(record)
 
     def of(self, request_id: str) -> list[RequestRecord]:
-        """Return the records so far of a request that is being worked on; of a trace those of all its requests."""
+        """Return the current records of a request in progress; for a trace, the records of all its requests."""
         within = f"{request_id}/"
         return [
             note.record() for note in self._open if note.request_id == request_id or note.request_id.startswith(within)
         ]
 
     def waiting(self) -> dict[str, int]:
-        """Count, by evaluator, the cases that it chose and that have no outcome yet."""
+        """Return, by evaluator, the number of cases that it chose and that have no outcome yet."""
         found: dict[str, int] = {}
         for note in self._open:
             for name in note.unfinished():
@@ -194,7 +194,7 @@ class RequestNotes:
 
 
 def step_of(decision: EvaluatorDecision) -> str:
-    """Return the step that a decision is summed under."""
+    """Return the step under which a decision is counted."""
     if decision.repeated:
         return "repeated"
     if decision.outcome == "score":

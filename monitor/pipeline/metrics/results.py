@@ -1,7 +1,7 @@
-"""Results into series: the three families from which PromQL computes every rate and both of its limits.
+"""Counts results in series: the three families from which PromQL computes every rate and both of its limits.
 
-Those hold what is live: production traffic, judged in time. What is late and what is set aside have families of their
-own, so that no rule has to select; the slices of what is live do as well (`slicing.py` says why).
+They hold live results only: production traffic, judged in time. Late results and non-production results have their own
+families, so that no rule needs a selector. So do the slices of live results (`slices.py` says why).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SKIPPED: Final[Mapping[str, tuple[SkippedReason, ...]]] = {
     "reference": (SkippedReason.NO_REFERENCE,),
     "response": (SkippedReason.NO_RESPONSE,),
 }
-"""By what an evaluator needs. The reasons that only some evaluators know have a series once they have happened."""
+"""Skip reasons by what an evaluator needs. Reasons that only some evaluators use have a series once they occur."""
 
 
 class _Cell(NamedTuple):
@@ -58,7 +58,7 @@ class _Cell(NamedTuple):
 
 
 class _Apart(NamedTuple):
-    """What comes of evaluations that are counted apart: by whether a score is a defect, else that there is none."""
+    """Counts of evaluations that are kept out of live rates: scores by whether they are defects, skipped, unscored."""
 
     scored: dict[bool, _Cell]
     skipped: Counter
@@ -66,7 +66,7 @@ class _Apart(NamedTuple):
 
     @classmethod
     def of(cls, families: tuple[Counter, Counter, Counter], *labels: str) -> _Apart:
-        """Create the series of `families` for `labels` and each outcome, at 0."""
+        """Create the series of `families` for `labels` and every outcome, at 0."""
         cells = {
             defect: _Cell(*(family.labels(*labels, "defect" if defect else "passed") for family in families))
             for defect in (False, True)
@@ -83,7 +83,7 @@ class _Apart(NamedTuple):
 
 
 class Instrument(Protocol):
-    """Anything that gives scores: an own or an external evaluator."""
+    """Anything that produces scores: one of our own evaluators, or an external one."""
 
     @property
     def name(self) -> str:
@@ -95,19 +95,19 @@ class Instrument(Protocol):
 
     @property
     def cost(self) -> str:
-        """What a score costs us: `local` or `judge`; `none` if someone else gave it."""
+        """What producing a score costs: `local`, `judge`, or `none` for an external score."""
 
     @property
     def asks(self) -> str:
-        """What it asks if it is judged: a `model` or a `classifier`."""
+        """What a judged evaluator asks: a `model` or a `classifier`."""
 
     @property
     def needs(self) -> Collection[str]:
-        """What a case must have: `context`, `history`, `reference`, `response`."""
+        """Parts that a case must have: `context`, `history`, `reference`, `response`."""
 
     @property
     def quotes(self) -> bool:
-        """Whether a judge quotes the response."""
+        """Whether its judge quotes the response."""
 
 
 class _Declared(NamedTuple):
@@ -120,7 +120,7 @@ class _Declared(NamedTuple):
 
 
 class _LargestWeight:
-    """The largest weight of the current five minutes and of the five before."""
+    """The largest weight in the current five minutes and the five before."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -157,7 +157,7 @@ class _EvaluatorSeries(NamedTuple):
 
 
 def score_boundaries(scale: Scale) -> tuple[float, ...]:
-    """Bucket boundaries on the steps of a scale: each whole number, or tenths of a continuous one."""
+    """Return bucket boundaries at the steps of a scale: every whole number, or tenths of a continuous scale."""
     if scale.whole:
         return tuple(float(step) for step in range(int(scale.lowest), int(scale.highest) + 1))
     width = scale.highest - scale.lowest
@@ -167,9 +167,9 @@ def score_boundaries(scale: Scale) -> tuple[float, ...]:
 class ResultMetrics:
     """Counts selections and results per app and evaluator; the series of a pair exist, at 0, from its first use on.
 
-    Those of a traffic class other than production, of late results and of the reasons that only some evaluators have to
-    skip a case exist once they have happened.
-    `slicing` and `generations` count each live score as well. Without `memory`, each answer is a session of its own.
+    Series for other traffic classes than production, for late results, and for skip reasons that only some evaluators
+    use exist once they occur. `slicing` and `generations` also count each live score. Without `memory`, each answer is
+    a session of its own.
     """
 
     def __init__(
@@ -203,11 +203,11 @@ class ResultMetrics:
         prepared: bool = True,
         alert_rules: tuple[DefectRule, ...] = (),
     ) -> None:
-        """Make the evaluator known, before its first case: its info series and its duration.
+        """Register the evaluator before its first case: its info series and its duration.
 
-        `version` is the one that it has in this process, as its results have it. `defect` is None where scores of any
-        level may be defects; then `shown` says in words which are. `prepared`: its series begin with each app.
-        `alert_rules` are the defect rules that alerts bring themselves.
+        `version` is its version in this process, as in its results. `defect` is None if scores of any level may be
+        defects; `shown` then says in words which are. `prepared`: its series start with each app. `alert_rules` are the
+        alerts' own defect rules.
         """
         ranks = defect is not None and defect.kind == "never"
         histogram = _scores(self._metrics, evaluator) if not ranks else None
@@ -228,7 +228,7 @@ class ResultMetrics:
         self._lags[evaluator.name] = self._metrics.evaluation_lag.labels(evaluator.name)
 
     def prepare(self, app: str) -> None:
-        """Create all series of `app`, at 0, for every evaluator that is expected."""
+        """Create all series of `app`, at 0, for every `prepared` evaluator."""
         for name, known in self._known.items():
             if known.prepared:
                 self._of(app, name)
@@ -238,7 +238,7 @@ class ResultMetrics:
         self._of(app, evaluator)
 
     def selected(self, app: str, evaluator: str) -> None:
-        """Count an evaluation that begins: it is pending until `finished`."""
+        """Count the start of an evaluation: it is pending until `finished`."""
         series = self._of(app, evaluator)
         series.selected.inc()
         series.pending.inc()
@@ -250,9 +250,9 @@ class ResultMetrics:
         self._skipped(app, evaluator, series, SkippedReason.HANDED_OVER).inc()
 
     def finished(self, result: EvaluationResult, seconds: float | None) -> EvaluationResult:
-        """Count the outcome of a pending evaluation, reached after `seconds` of wall clock; None: others took them.
+        """Count the outcome of a pending evaluation that took `seconds` of wall-clock time; None for an external score.
 
-        Returns the result, for listeners and sinks: with its `session_products` if it is a live score.
+        Returns the result for listeners and sinks; a live score has its `session_products` set.
         """
         series = self._of(result.case.app, result.evaluator)
         series.pending.dec()
@@ -276,7 +276,7 @@ class ResultMetrics:
         return result
 
     def _counted_apart(self, result: EvaluationResult) -> bool:
-        """Count a result whose scope is not that of live rates; return whether it was one."""
+        """Count a result whose scope keeps it out of live rates; return whether it has such a scope."""
         if result.scope is RateScope.RANKING and isinstance(result.outcome, Score):
             self._ranked(result).inc()
         elif result.scope is RateScope.NON_PRODUCTION:
@@ -313,7 +313,7 @@ class ResultMetrics:
         if self._slicing is not None:
             self._slicing.count(app, result)
         local = self._known[result.evaluator].evaluator.cost == "local"
-        known_model = local or result.cost.asked  # else no judge has said which model it is
+        known_model = local or result.cost.asked  # else no judge has reported its model
         if self._generations is not None and known_model and result.score_source is ScoreSource.OWN:
             self._generations.saw(app, result.evaluator, result.service_version, result.evaluated_at)
         series.largest.add(result.weight)
@@ -365,7 +365,7 @@ class ResultMetrics:
             metrics.ranking_evaluations.labels(app, name, version)
         else:
             self._sessions.prepare(app, name, version, tuple(rule.name for rule in alert_rules))
-        if evaluator.cost != "none" and not ranks:  # users are compared with own evaluators
+        if evaluator.cost != "none" and not ranks:  # user votes are compared with our own evaluators only
             for judge, user in product(("defect", "passed"), ("down", "up")):
                 metrics.feedback_agreement.labels(app, name, judge, user)
         largest = _LargestWeight(self._clock)
@@ -411,10 +411,10 @@ class ResultMetrics:
 
 
 def unscored_reasons(evaluator: Instrument) -> tuple[UnscoredReason, ...]:
-    """Return why an evaluation by `evaluator` can end without a score.
+    """Return the reasons for which an evaluation by `evaluator` can end without a score.
 
-    Each has a series at 0 from the first use of an app on. A judge that fails fails many evaluations before the next
-    scrape, and `increase()` sees nothing of a series that begins with them.
+    Each has a series, at 0, from the first use of an app on. When a judge fails, many evaluations fail before the next
+    scrape, and `increase()` would miss them all in a series that starts with them.
     """
     if evaluator.cost != "judge":
         return _UNSCORED
@@ -423,7 +423,7 @@ def unscored_reasons(evaluator: Instrument) -> tuple[UnscoredReason, ...]:
 
 
 def _scores(metrics: Metrics, evaluator: Instrument) -> Histogram | None:
-    """Return the histogram of the scores; None for a scale below 0, since a sum that can fall is no counter."""
+    """Return the histogram of the scores; None for a scale below 0, since a sum that can decrease is not a counter."""
     return metrics.score(evaluator.name, score_boundaries(evaluator.scale)) if evaluator.scale.lowest >= 0 else None
 
 

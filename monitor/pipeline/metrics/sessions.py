@@ -1,11 +1,11 @@
-"""Counts sessions: the conversations that were judged, and what answers of one session have in common.
+"""Counts sessions: the conversations that were judged, and how answers of one session correlate.
 
-A session is what the service calls one (`session.id`). It counts once for each evaluator: as judged with its first
-scored answer, as defective with its first defect, and again when `SessionMemory` takes it for a new one. With sampling
-not all answers of a session are judged, so the share of defective ones is at most that of all sessions.
+A session is defined by the service (`session.id`). It counts once for each evaluator: as judged with its first scored
+answer, as defective with its first defect, and again when `SessionMemory` treats it as new. With sampling, not all
+answers of a session are judged, so the measured share of defective sessions is a lower bound.
 
-For limits an answer without a session belongs to its user, or else is a session of its own. So is every answer where
-there is no memory.
+For confidence limits, an answer without a session belongs to its user, or else is a session of its own. Without a
+memory, every answer is a session of its own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SessionMetrics:
         self._products: dict[tuple[str, str, str], tuple[Counter, ...]] = {}
 
     def prepare(self, app: str, evaluator: str, version: str, rules: tuple[str, ...] = ()) -> None:
-        """Create the series of an app (its label) and an evaluator, at 0; `rules` are those that alerts bring."""
+        """Create the series of an app (its label) and an evaluator, at 0; `rules` are the alerts' own defect rules."""
         metrics = self._metrics
         metrics.sessions.labels(app, evaluator, version)
         metrics.sessions_defective.labels(app, evaluator, version)
@@ -47,7 +47,8 @@ class SessionMetrics:
     def count(self, app: str, result: EvaluationResult) -> dict[str, SessionProducts]:
         """Count a live score of `app`, which is the app's label.
 
-        Returns what it adds within its session, by the rule that an alert brings; empty: the evaluator's own.
+        Returns what it adds to the products of its session, by the name of an alert's own rule; an empty name is the
+        evaluator's own rule.
         """
         session = session_of(app, result.case) if self._memory is not None else None
         found = {
@@ -67,7 +68,7 @@ class SessionMetrics:
         return self._memory.add(session, (result.evaluator, result.version, rule), result.weight, defect=defect)
 
     def _count_conversation(self, app: str, result: EvaluationResult, products: SessionProducts) -> None:
-        """Count the session if this is its first scored answer, and its first defect: it makes no pair with another."""
+        """Count the session at its first scored answer and at its first defect: these form no pair with another."""
         square, by = result.weight * result.weight, (app, result.evaluator, result.version)
         if products.every == square:
             self._metrics.sessions.labels(*by).inc()
@@ -76,6 +77,6 @@ class SessionMetrics:
 
 
 def session_of(app: str, case: Case) -> bytes | None:
-    """Return the key of the session of a case: the conversation, else the user; None where neither is known."""
+    """Return the key of the session of a case: the conversation, else the user; None if neither is known."""
     kind, name = ("session", case.session_id) if case.session_id else ("user", case.user_id)
     return session_key(app, kind, name) if name else None

@@ -1,11 +1,11 @@
-"""Live results by each configured slice: a family of its own beside the totals.
+"""Live results by configured slice, in separate families beside the totals.
 
-A slice is no label of the families that alerts read, for three reasons. Labels multiply: three slices of twenty values
-make 9,261 series of one, a family of their own makes 63. A new value begins a new series; its first result
-`increase()` cannot see: in a family of its own that costs the slice a result, as a label it would bias the whole. And
-rules and dashboards need not sum over labels that differ from one configuration to the next.
+A slice is not a label of the families that alerts read, for three reasons. Labels multiply: three slices of twenty
+values turn one series into 9,261, separate families into 63. A new value starts a new series, and `increase()` misses
+its first result: in a separate family that costs the slice one result; as a label it would bias the total. And rules
+and dashboards need not sum over labels that differ between configurations.
 
-Limits of a slice count by session, too: it sums the products that its answers add to those of the whole.
+Confidence limits of a slice account for sessions, too: a slice sums the products that its answers add to the total.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from monitor.statistics.slice_sums import Sliced
 from monitor.telemetry.metrics import OVERFLOW, Metrics, printable
 
 MOST_VALUES: Final = 20
-"""Values of one slice of one app; further ones are counted under `__other__`."""
+"""Maximum values of one slice of one app; further values are counted under `__other__`."""
 
 FORGET_AFTER: Final = 7 * 86400.0
 """Seconds after which a value that no longer occurs makes room for a new one: the longest window of an alert."""
@@ -37,7 +37,7 @@ class _Cells(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """The series of one value of a slice, by evaluator and version: by whether a score is a defect, and products."""
+    """The series of one value of a slice for one evaluator and version: cells by `defect`, and products."""
 
     cells: dict[bool, _Cells]
     products: tuple[Counter, ...]
@@ -47,19 +47,19 @@ _Place = tuple[str, str]  # app and slice
 
 
 class SliceMetrics:
-    """Counts results by slice. Each slice sums to the whole: `__other__` and the empty value are values, too."""
+    """Counts results by slice. Each slice adds up to the total: `__other__` and the empty value are values, too."""
 
     def __init__(self, names: Sequence[str], metrics: Metrics, clock: Clock) -> None:
         self._names = tuple(names)
         self._metrics = metrics
         self._clock = clock
         self.recent = Sliced(clock)
-        """Those of the last day."""
-        self._seen: dict[_Place, dict[str, float]] = {}  # the last time of each value
+        """Sums of the last day."""
+        self._seen: dict[_Place, dict[str, float]] = {}  # when each value last occurred
         self._values: dict[_Place, dict[tuple[str, str, str], _Value]] = {}
 
     def count(self, app: str, result: EvaluationResult) -> None:
-        """Count a score, with what it adds within its session; `app` is a label value."""
+        """Count a score, and what it adds to the products of its session; `app` is a label value."""
         products = result.session_products.get("") or alone(result.weight, defect=result.defect)
         for name in self._names:
             place = (app, name)

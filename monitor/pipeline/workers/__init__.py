@@ -2,5 +2,5 @@
 
     readers ──complete request──> WorkerPool (pool.py) ──pipe──> process.py ──cases, local outcomes──> readers
 
-A text that hangs or kills its reader costs one request: the worker is replaced, and its request is set aside.
+A text that hangs or kills its worker costs one request: the worker is replaced, and the request is set aside.
 """

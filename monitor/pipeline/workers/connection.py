@@ -34,7 +34,7 @@ _LINE: Final = re.compile(r'File "([^"\n]++)", line (\d++) in (\S++)')
 
 @dataclass(slots=True, eq=False)
 class SentRequest:
-    """A request on its way to a worker and back; `deaths` counts the workers that died at it."""
+    """A request on its way to a worker and back; `deaths` counts the workers that died while reading it."""
 
     content: bytes
     answer: asyncio.Future[Any]
@@ -43,10 +43,11 @@ class SentRequest:
 
 
 class WorkerProcess(asyncio.Protocol):
-    """One process: what is in its pipe, and how it ended.
+    """One process: the requests in its pipe, and how it ended.
 
     `code` is the fingerprint of the code that it must run. `answered` is called after each answer with the seconds that
-    it took, 0 when the process is ready. `held` are the requests in its pipe, None for those that others read.
+    it took, and with 0 when the process is ready. `held` are the requests in its pipe; None replaces requests that were
+    taken back.
     """
 
     def __init__(self, code: str, answered: Callable[[float], None], notes: IO[bytes]) -> None:
@@ -65,9 +66,9 @@ class WorkerProcess(asyncio.Protocol):
         self.ready = False
         self.upgraded = False
         self.slow = False
-        """Whether it is at one request for long: it gets no others."""
+        """Whether it has been reading one request for long: it gets no others."""
         self.leaving = False
-        """Whether it gets no more requests, as it is not needed anymore."""
+        """Whether it gets no more requests because it is no longer needed."""
         self.answered = 0
         self.gone = asyncio.Event()
         self._lost = asyncio.Event()
@@ -78,7 +79,7 @@ class WorkerProcess(asyncio.Protocol):
         self._pipe = cast("asyncio.Transport", transport)
 
     def take_assignment(self, assignment: bytes) -> None:
-        """Put what it has to know before all requests into the pipe."""
+        """Send the assignment, which must come before all requests."""
         self._write(assignment)
 
     @property
@@ -87,7 +88,7 @@ class WorkerProcess(asyncio.Protocol):
         return self.ready and self.alive and not self.slow and not self.leaving
 
     def give_up_waiting(self) -> list[SentRequest]:
-        """Give up the requests behind the one that it is at: its answers to them count no more."""
+        """Take back the requests behind the one that it is reading: its answers to them are ignored."""
         behind = [one for one in list(self.held)[1:] if one is not None]
         self.held = deque([*list(self.held)[:1], *[None] * (len(self.held) - 1)])
         return behind
@@ -100,7 +101,7 @@ class WorkerProcess(asyncio.Protocol):
         self._write(piece.content)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came: parts of answers, or several."""
+        """Take received bytes: parts of answers, or several answers."""
         self._received += data
         while len(self._received) >= LENGTH.size and not self._ignored:
             (length,) = LENGTH.unpack_from(self._received)
@@ -112,15 +113,16 @@ class WorkerProcess(asyncio.Protocol):
             self._answered(content)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - its end says why
-        """Note that nothing more comes."""
+        """Record that no more data will come."""
         self._lost.set()
         self.gone.set()
 
     async def close(self, pipe: socket.socket, rest: socket.socket) -> None:
-        """End the process at once, and wait until it is gone: it holds nothing that is not also here.
+        """Kill the process at once, and wait until it is gone: everything it holds is also held here.
 
-        What it answered before its end is still taken: else the request that it was at would not be known. `rest` is
-        another handle of the same `pipe`: that is closed, with what is in it, by a write after the end of the process.
+        Answers that it gave before its end are still read: otherwise it would not be known which request it was
+        reading. `rest` is a second handle of the same `pipe`, because a write after the end of the process closes the
+        first one and discards its content.
         """
         if self.process is not None:
             self.process.kill()
@@ -128,7 +130,7 @@ class WorkerProcess(asyncio.Protocol):
         if self._pipe is None:
             pipe.close()
         else:
-            with anyio.move_on_after(_LAST_ANSWERS):  # what it has started may hold the pipe open
+            with anyio.move_on_after(_LAST_ANSWERS):  # its child processes may hold the pipe open
                 await self._lost.wait()
             self._pipe.abort()
         with rest, suppress(OSError):  # nothing is left in it
@@ -149,13 +151,13 @@ class WorkerProcess(asyncio.Protocol):
 
     @property
     def at(self) -> str:
-        """The line of code in which it was ended, if that is known."""
+        """The line of code at which it was ended, if that is known."""
         self._notes.seek(0)
         found = _LINE.search(self._notes.read(_NOTES).decode(errors="replace"))
         return f"{Path(found[1]).name}:{found[2]} in {found[3]}" if found is not None else ""
 
     def look(self, now: float, slow: float, longest: float) -> None:
-        """Note that it is slow at a request; give it up if it has ended, or does not keep to its own limits."""
+        """Check whether it is slow at a request; give it up if it has ended or exceeds its own limits."""
         busy = now - self._since if self.held or not self.ready else 0.0
         self.slow = self.ready and busy > slow
         if busy > (longest if self.ready else _STARTING):
@@ -164,7 +166,7 @@ class WorkerProcess(asyncio.Protocol):
             self.gone.set()
 
     def _next(self) -> None:
-        """Note that the process has come to the next request in its pipe."""
+        """Record that the process has moved on to the next request in its pipe."""
         self._since = self._loop.time()
         self.slow = False
         self._leave_note()
@@ -173,7 +175,7 @@ class WorkerProcess(asyncio.Protocol):
             self._noted.__enter__()
 
     def _leave_note(self) -> None:
-        """Note that the process is no longer at the request that was noted last."""
+        """Record that the process is no longer reading the request recorded last."""
         noted, self._noted = self._noted, None
         if noted is not None:
             noted.__exit__(None, None, None)
@@ -188,13 +190,13 @@ class WorkerProcess(asyncio.Protocol):
             return  # what it holds is taken back when it has ended
         try:
             self._pipe.write(content)
-        except (OSError, RuntimeError):  # uvloop's word for a pipe that was closed a moment ago
+        except (OSError, RuntimeError):  # uvloop raises `RuntimeError` for a pipe that was just closed
             self.gone.set()
 
     def _answered(self, content: bytes) -> None:
         try:
             answer = read_answer(content)
-        except Exception:  # noqa: BLE001 - it is not in its right mind
+        except Exception:  # noqa: BLE001 - the process can no longer be trusted
             self._ignored = True
             self.gone.set()
             return
@@ -217,7 +219,7 @@ class WorkerProcess(asyncio.Protocol):
 
 
 def open_notes() -> IO[bytes]:
-    """Open a nameless file, in memory where the system has such files: folders may be read-only."""
+    """Open an unnamed file, in memory if the system supports that, because folders may be read-only."""
     if hasattr(os, "memfd_create"):
         with suppress(OSError):  # a sandbox may forbid it
             return os.fdopen(os.memfd_create("rag-monitor-worker"), "w+b")

@@ -1,7 +1,7 @@
-"""Packs what crosses the pipe between the monitor and a worker: pickles in which values of ours are short.
+"""Packs the data that crosses the pipe between the monitor and a worker: pickles with a compact form of our classes.
 
-By itself pickle turns a dataclass with slots into a dictionary, in Python code on both sides. Here such a value is the
-number of its class and its fields in order, which takes half of the time. Acks stay in the monitor.
+By default, pickle turns a dataclass with slots into a dictionary, in Python code on both sides. Here such a value is
+the number of its class followed by its fields in order, which takes half the time. Acks stay in the monitor.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from monitor.pipeline.complete import WholeRow, WholeTrace
 from monitor.pipeline.local_evaluation import LocalCase, LocalOutcome, ReadFault, RequestsRead
 
 LENGTH: Final = struct.Struct("!I")
-"""What each frame begins with: the length of the rest, in bytes."""
+"""The head of each frame: the length of the rest, in bytes."""
 
 _CLASSES: Final[tuple[type, ...]] = (
     *(WholeTrace, ClosedTrace, Part, WholeRow, Row),
@@ -51,22 +51,22 @@ def frame(content: object) -> bytes:
 
 
 def read_request(content: bytes) -> Any:
-    """Return what the monitor has sent in a frame. Raises any exception: those of pickle."""
+    """Unpack a frame sent by the monitor. May raise any exception, as pickle does."""
     return pickle.loads(content)  # noqa: S301 - the pipe comes from the process that started this one
 
 
 def read_answer(content: bytes) -> Any:
-    """Return what a worker has sent in a frame. Raises any exception: those of pickle."""
+    """Unpack a frame sent by a worker. May raise any exception, as pickle does."""
     return _WorkerAnswers(io.BytesIO(content)).load()
 
 
 def unpacked(number: int, *values: Any) -> object:
-    """Make a value of its packed form; `number` is that of its class. Named in every frame, so it keeps its name."""
+    """Rebuild a value from its packed form; `number` is its class. This function's name is in every frame: keep it."""
     return _MAKERS[number](values)
 
 
 def _packing(number: int, cls: type) -> tuple[Callable[[Any], Packed], Callable[[tuple[Any, ...]], object]]:
-    """Return how to pack a value of this class, and how to make one of its fields, without checking them again."""
+    """Return functions that pack a value of this class and rebuild it from its fields, without checking them again."""
     if issubclass(cls, tuple):
         make: Callable[[tuple[Any, ...]], object] = cls._make  # type: ignore[attr-defined] # all are named tuples
         return lambda one: (unpacked, (number, *one)), make
@@ -99,7 +99,7 @@ _MAKERS: Final = [make for _, make in _PACKINGS]
 
 
 class _Packer(pickle.Pickler):
-    """Pickles values of ours as they are packed, and all else as pickle does."""
+    """Pickles values of our own classes in packed form, and everything else as pickle does."""
 
     dispatch_table: Mapping[type, Callable[[Any], Packed]] = {
         cls: pack for cls, (pack, _) in zip(_CLASSES, _PACKINGS, strict=True)
@@ -112,11 +112,11 @@ def _class_of_ours(module: str, name: str) -> Any:
         return unpacked
     found = getattr(sys.modules.get(module), name, None) if module.startswith(_OURS) else None
     if not isinstance(found, type) or found.__module__ != module:
-        raise pickle.UnpicklingError(f"{module}.{name} is no part of an answer")
+        raise pickle.UnpicklingError(f"{module}.{name} is not part of an answer")
     return found
 
 
 class _WorkerAnswers(pickle.Unpickler):
-    """Reads the answers of a worker: values of ours and nothing else, even if a text has taken over that process."""
+    """Reads the answers of a worker: values of our own classes only, even if a text has taken over that process."""
 
-    find_class = staticmethod(_class_of_ours)  # it is called once for each name in each answer
+    find_class = staticmethod(_class_of_ours)  # called once for each name in each answer

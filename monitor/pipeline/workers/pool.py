@@ -1,4 +1,4 @@
-"""A pool of worker processes, each with a pipe; the requests that wait, and those that are being read."""
+"""A pool of worker processes, each with a pipe; the requests that wait, and the requests being read."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _COMMAND: Final = (
     "from monitor.pipeline.workers.process import main; main()"
 )
 _AT_ONCE: Final = 4  # requests in one worker's pipe, so that it need not wait for this process after each
-_SLOW: Final = 2.0  # seconds at one request after which others no longer wait behind it
-_PATIENCE: Final = 10.0  # seconds beyond its own limits after which a worker is ended from here
-_LISTENING: Final = 5.0  # seconds that sources may take to listen, before workers start all the same
-_LOOK: Final = 1.0  # seconds between two looks
-_IDLE: Final = 5.0  # seconds until a look while nothing is asked, for a process that ended and left its pipe open
-_LONGEST_PAUSE: Final = 30.0  # seconds between two starts that fail
-_FAILED_STARTS: Final = 3  # in a row, after which this process reads
-_MOST_DEATHS: Final = 2  # of workers, at one request
+_SLOW: Final = 2.0  # seconds at one request after which other requests no longer wait behind it
+_PATIENCE: Final = 10.0  # seconds beyond its own limits after which a worker is killed from here
+_LISTENING: Final = 5.0  # seconds that sources may take to listen, before workers start anyway
+_LOOK: Final = 1.0  # seconds between two checks
+_IDLE: Final = 5.0  # seconds between checks while idle, for a process that ended but left its pipe open
+_LONGEST_PAUSE: Final = 30.0  # seconds between two failing starts
+_FAILED_STARTS: Final = 3  # failed starts in a row after which this process reads
+_MOST_DEATHS: Final = 2  # workers that may die while reading one request
 
 
 class _NoWorkers(Exception):  # noqa: N818 - never leaves this module
@@ -55,12 +55,12 @@ class _NoWorkers(Exception):  # noqa: N818 - never leaves this module
 
 
 class WorkerPool(Workers):
-    """`number` processes that read. One that ends is replaced; it costs the request that it was at.
+    """`number` processes that read requests. A process that ends is replaced; it costs the request that it was reading.
 
-    Requests do not wait behind one that takes long: while all workers are at such requests, there is one worker more.
-    Where workers cannot be started, as after an upgrade of the code on the disk, this process reads.
+    Requests do not wait behind a slow one: while all workers are busy with slow requests, there is an extra worker.
+    If workers cannot be started, for example after an upgrade of the code on disk, this process reads.
 
-    `time_limit` is in seconds of processor time for one request. Raises `ConfigError` where the reader cannot be sent
+    `time_limit` is the processor time for one request, in seconds. Raises `ConfigError` if the reader cannot be sent
     to another process.
     """
 
@@ -134,7 +134,7 @@ class WorkerPool(Workers):
                 self._relieve(tasks)
 
     def _relieve(self, tasks: TaskGroup) -> None:
-        """Take requests back that wait behind a slow one. Where no worker is free for them, start one more."""
+        """Take back requests that wait behind a slow one. If no worker is free for them, start an extra worker."""
         slow = [one for one in self._workers if one.slow]
         if any(one.free for one in self._workers):
             for one in slow:
@@ -152,20 +152,20 @@ class WorkerPool(Workers):
                 relief.gone.set()
 
     async def _keep_relief(self) -> None:
-        """Run one worker more, until it is not needed anymore or ends."""
+        """Run an extra worker until it is no longer needed or ends."""
         with suppress(OSError):
             await self._run_one(relief=True)
         self._relieving = False
 
     def _answered(self, seconds: float) -> None:
-        """Note that a worker is ready or has answered."""
+        """Record that a worker is ready or has answered."""
         self._busy.inc(seconds)
         if any(one.ready for one in self._workers):
             self._failed_starts, self._alone = 0, False
         self._hand_out()
 
     def _hand_out(self) -> None:
-        """Give requests that wait to the workers with the fewest."""
+        """Assign waiting requests to the workers with the fewest requests."""
         while self._waiting:
             if self._waiting[0].answer.done():  # its reader has gone
                 self._waiting.popleft()
@@ -186,7 +186,7 @@ class WorkerPool(Workers):
 
     @property
     def _starts(self) -> bool:
-        """Whether the last start of a process succeeded, so that another will."""
+        """Whether the last start of a process succeeded, so that the next one will too."""
         return not self._upgraded and not self._failed_starts
 
     @property
@@ -195,7 +195,7 @@ class WorkerPool(Workers):
         return cannot_start and not any(one.ready and one.alive for one in self._workers)
 
     async def _keep_one(self) -> None:
-        """Run one process after the other."""
+        """Run one process after another."""
         pause = 0.0
         while not self._upgraded:
             await anyio.sleep(pause)
@@ -208,7 +208,7 @@ class WorkerPool(Workers):
             pause = 0.0 if useful else min(max(1.0, 2 * pause), _LONGEST_PAUSE)
 
     async def _run_one(self, *, relief: bool = False) -> bool:
-        """Run a process to its end. Return whether it was of use. Raises `OSError` where it cannot be started."""
+        """Run a process to its end. Return whether it answered anything. Raises `OSError` if it cannot be started."""
         with open_notes() as notes:
             ours, theirs = socket.socketpair()
             rest = ours.dup()
@@ -240,7 +240,7 @@ class WorkerPool(Workers):
         )
 
     def _take_back(self, worker: WorkerProcess) -> None:
-        """Take back what a process held that has ended. What it was at, it has ended on: others come first."""
+        """Take back the requests of a process that has ended. The first, which it was reading, may be at fault."""
         if worker.leaving and not worker.held:
             return
         how, at = worker.how, worker.at
@@ -254,7 +254,7 @@ class WorkerPool(Workers):
             if how == "hung" or piece.deaths >= _MOST_DEATHS:
                 if not piece.answer.done():
                     piece.answer.set_exception(WorkerLost("hung" if how == "hung" else "died", at))
-            else:  # it may have been ended for something else, such as the memory of the machine
+            else:  # it may have been killed for another reason, such as a shortage of memory on the machine
                 self._waiting.appendleft(piece)
         self._waiting.extendleft(one for one in reversed(worker.held) if one is not None)
         worker.held.clear()
@@ -266,7 +266,7 @@ class WorkerPool(Workers):
         self._report(how, at)
 
     def _read_here_if_alone(self) -> None:
-        """If there are no workers and will be none, have what waits read by this process, and say so once."""
+        """If there are no workers and none can start, let this process read the waiting requests, and log that once."""
         if not self._reads_here:
             return
         for piece in self._waiting:
@@ -278,7 +278,7 @@ class WorkerPool(Workers):
         self._alone = True
         message = "no worker process can be started: this process reads requests itself"
         if self._upgraded:
-            message = "the files of the monitor have changed since it started: restart it; until then it reads requests"
+            message = "the monitor's files changed after its start: restart it; until then it reads requests itself"
         self._runtime.events.error(Event.NO_WORKERS, message)
 
     def _report(self, how: Ended, at: str) -> None:

@@ -1,8 +1,8 @@
-"""A worker process: reads what comes through its pipe, one request after the other, and answers in that order.
+"""A worker process: reads requests from its pipe, one after another, and answers in that order.
 
-Its standard input and output are the pipe: frames of `packing`. It ends when the pipe does, so none outlives its
-parent. The system ends it when one request takes too long (SIGPROF after so much processor time, SIGALRM after so much
-time of the clock), no matter what it hangs in, and where that was is written to a file.
+Its standard input and output are the pipe, with frames of `packing`. It ends when the pipe is closed, so it never
+outlives its parent. The system kills it when one request takes too long (SIGPROF after a limit of processor time,
+SIGALRM after a limit of wall-clock time), no matter where it hangs, and that place is written to a file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from monitor.telemetry import logs
 READY: Final = "ready"
 """The second answer of a worker, when it has read its assignment. The first is `code_on_disk`."""
 SLOWER: Final = 6
-"""How many times as much time of the clock as of the processor one request may take: machines can be busy."""
+"""Ratio of the wall-clock limit to the processor time limit of one request: machines can be busy."""
 
 _STATM: Final = Path("/proc/self/statm")
 _SCORE: Final = Path("/proc/self/oom_score_adj")
@@ -39,7 +39,7 @@ _BUFFER: Final = 128 * 1024  # bytes: several requests, as most are, in one read
 
 
 class Assignment(NamedTuple):
-    """The first frame to a worker. `time_limit` is in seconds of processor time for one request, `log` as in `logs`."""
+    """The first frame to a worker. `time_limit` is the processor time per request in seconds, `log` is as in `logs`."""
 
     reader: LocalReader
     time_limit: float
@@ -47,7 +47,7 @@ class Assignment(NamedTuple):
 
 
 def code_on_disk() -> str:
-    """Return a fingerprint of this package as it is on the disk: an upgrade changes it."""
+    """Return a fingerprint of this package as it is on disk: an upgrade changes it."""
     found, top = hashlib.blake2b(digest_size=16), Path(__file__).parents[2]
     with contextlib.suppress(OSError):  # a file that vanishes now is part of an upgrade
         for path in sorted(top.rglob("*.py")):
@@ -64,7 +64,7 @@ def _next(pipe: BinaryIO) -> bytes | None:
 
 
 def _pipe() -> tuple[BinaryIO, BinaryIO]:
-    """Return both ends of the pipe. What a plug-in reads or prints is no part of it."""
+    """Return both ends of the pipe, detached from standard input and output, which plug-ins may use."""
     taken, given = os.fdopen(os.dup(0), "rb", buffering=_BUFFER), os.fdopen(os.dup(1), "wb", buffering=0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -80,13 +80,13 @@ def _write(pipe: BinaryIO, content: bytes) -> None:
 
 
 def _limit(seconds: float) -> None:
-    """End this process when so much processor time is used, or six times as much time has gone by; 0: never."""
+    """Kill this process after `seconds` of processor time, or six times as much wall-clock time; 0: never."""
     signal.setitimer(signal.ITIMER_PROF, seconds)
     signal.setitimer(signal.ITIMER_REAL, seconds * SLOWER)
 
 
 def _memory() -> int:
-    """Return the resident bytes of this process; 0 where the system does not tell."""
+    """Return the resident bytes of this process; 0 if the system does not report them."""
     try:
         return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
@@ -108,10 +108,10 @@ def _prepare(notes: int) -> None:
 
 
 def main() -> None:
-    """Work until the pipe ends. The argument is the descriptor of the file for where this process was ended."""
+    """Work until the pipe is closed. The argument is the descriptor of the file that records where the process hung."""
     with contextlib.suppress(ConnectionError):
         _work(int(sys.argv[1]))
-    os._exit(0)  # nothing here is worth the time that finalizers take
+    os._exit(0)  # nothing here is worth the time to run finalizers
 
 
 def _work(notes: int) -> None:
@@ -138,7 +138,7 @@ def _work(notes: int) -> None:
         _write(given, answer)
         count += 1
         if (count % _LOOK_EVERY == 0 or len(content) > _LARGE) and _memory() > most:
-            return  # what it holds on to is given back by a new one
+            return  # a new process starts without the memory that this one has accumulated
 
 
 def _result(reader: LocalReader, asked: Complete | tuple[Case, str]) -> object:

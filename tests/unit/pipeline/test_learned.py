@@ -85,7 +85,7 @@ def test_it_begins_in_the_order_of_the_overlap() -> None:
         learned = order.rescored("shop", before, LEARNED)
         if isinstance(before, Score) and isinstance(learned, Score):
             found.append((round(before.value, 4), learned.value))
-            assert learned.explanation.startswith("Nothing is learned yet")
+            assert learned.explanation.startswith("Nothing has been learned yet")
             assert learned.label == LEARNED.evaluator.scale.level(learned.value)
             assert learned.evidence == before.evidence
         else:

@@ -71,22 +71,22 @@ class RaisingAtJudge(JudgedEvaluator):
 BAD = {
     "nothing": (None, "returned NoneType"),
     "a number": (4.0, "returned float"),
-    "a reason that does not exist": (Skipped(SECRET), "Skipped.reason is none of context_not_recorded,"),
-    "no reason": (Skipped(None), "Skipped.reason is of the type NoneType"),
-    "the reason of another outcome": (Unscored("no_response"), "Unscored.reason is none of timeout,"),
+    "a reason that does not exist": (Skipped(SECRET), "Skipped.reason is not one of context_not_recorded,"),
+    "no reason": (Skipped(None), "Skipped.reason is of type NoneType"),
+    "the reason of another outcome": (Unscored("no_response"), "Unscored.reason is not one of timeout,"),
     "a detail that is no text": (Unscored("error", 5), "Unscored.detail"),
     "claims below 0": (Unscored("error", "", -1), "Unscored.claims_not_found"),
-    "a value that is a text": (Score("4", "x"), "Score.value is of the type str"),
-    "a value that is a list": (Score([4], "x"), "Score.value is of the type list"),
+    "a value that is a text": (Score("4", "x"), "Score.value is of type str"),
+    "a value that is a list": (Score([4], "x"), "Score.value is of type list"),
     "a value that no float holds": (Score(10**400, "x"), "Score.value"),
-    "an explanation that is a number": (Score(4, 5), "Score.explanation is of the type int"),
-    "no explanation": (Score(4, None), "Score.explanation is of the type NoneType"),
-    "no label": (Score(4, "x", label=None), "Score.label is of the type NoneType"),
-    "evidence that is a text": (Score(4, "x", evidence=(SECRET,)), "Score.evidence holds an object of the type str"),
-    "no evidence": (Score(4, "x", evidence=None), "Score.evidence is of the type NoneType"),
+    "an explanation that is a number": (Score(4, 5), "Score.explanation is of type int"),
+    "no explanation": (Score(4, None), "Score.explanation is of type NoneType"),
+    "no label": (Score(4, "x", label=None), "Score.label is of type NoneType"),
+    "evidence that is a text": (Score(4, "x", evidence=(SECRET,)), "Score.evidence contains an object of type str"),
+    "no evidence": (Score(4, "x", evidence=None), "Score.evidence is of type NoneType"),
     "a claim that is bytes": (Score(4, "x", evidence=(Evidence(b"c", "found"),)), "Evidence.claim"),
     "a note that is none": (Score(4, "x", evidence=(Evidence("c", "found", note=None),)), "Evidence.note"),
-    "a verdict of its own": (Score(4, "x", evidence=(Evidence("c", SECRET),)), "Evidence.verdict is none of supported"),
+    "a verdict of its own": (Score(4, "x", evidence=(Evidence("c", SECRET),)), "Evidence.verdict is not one of supported"),
     "a verdict that is a list": (Score(4, "x", evidence=(Evidence("c", ["found"]),)), "Evidence.verdict"),
     "an offset that is a text": (Score(4, "x", evidence=(Evidence("c", "found", "0", 1),)), "Evidence.start"),
     "an offset below 0": (Score(4, "x", evidence=(Evidence("c", "found", -5, 1),)), "Evidence.start is below 0"),
@@ -94,8 +94,8 @@ BAD = {
     "an end before the start": (Score(4, "x", evidence=(Evidence("c", "found", 3, 1),)), "Evidence needs both offsets"),
     "one offset": (Score(4, "x", evidence=(Evidence("c", "found", 3),)), "Evidence needs both offsets"),
     "a measure that is a text": (Score(4, "x", measures={"a": "b"}), "Score.measures"),
-    "a measure without end": (Score(4, "x", measures={"a": math.inf}), "Score.measures holds inf"),
-    "measures in a list": (Score(4, "x", measures=[1.0]), "Score.measures is of the type list"),
+    "a measure without end": (Score(4, "x", measures={"a": math.inf}), "Score.measures contains inf"),
+    "measures in a list": (Score(4, "x", measures=[1.0]), "Score.measures is of type list"),
     "a fact that is a number": (Score(4, "x", facts={"a": 1}), "Score.facts"),
     "a fact without a name": (Score(4, "x", facts={None: "a"}), "Score.facts"),
     "no facts": (Score(4, "x", facts=None), "Score.facts"),
@@ -214,5 +214,5 @@ def test_evaluate_in_python_takes_the_same_outcomes_as_the_monitor(
 
 
 def test_the_refusal_names_what_was_returned() -> None:
-    with pytest.raises(InvalidOutcome, match=r"^local returned str, which is no outcome$"):
+    with pytest.raises(InvalidOutcome, match=r"^local returned str, which is not an outcome$"):
         valid_outcome(LocalEvaluator(), "good")  # type: ignore[arg-type]

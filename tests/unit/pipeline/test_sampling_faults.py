@@ -38,8 +38,8 @@ BAD = {
     "above 1": (2.0, "gave 2.0, not a number from 0 to 1"),
     "below 0": (-0.5, "gave -0.5, not"),
     "no number": (math.nan, "gave nan, not"),
-    "nothing": (None, "gave an object of the type NoneType, not"),
-    "a text": ("0.5", "gave an object of the type str, not"),
+    "nothing": (None, "gave an object of type NoneType, not"),
+    "a text": ("0.5", "gave an object of type str, not"),
 }
 
 

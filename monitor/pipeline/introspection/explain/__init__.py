@@ -1,7 +1,7 @@
 """Explains the results of a trace or of an evaluator, or why there are none: facts in, sentences out.
 
-values (what is known; what an explanation is) -> reasons (a sentence and a setting for each way to end) ->
-decision (one evaluator on one case) -> trace (one trace) | evaluator (one evaluator over a span of time)
+This file defines facts and explanations. reasons (a sentence and a setting for each way to end) -> decision (one
+evaluator on one case) -> trace (one trace) | evaluator (one evaluator over a period of time)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from monitor.model.request_log import RequestRecord, Sum
 
 
 class Cause(StrEnum):
-    """Why there is a score, or none. The closed set: an evaluator without scores always has one of these."""
+    """Why there is a score or none. A closed set: an evaluator without scores always has one of these causes."""
 
     EVALUATED = "evaluated"
     LATE = "late"  # scored, too long after the answer to count
@@ -27,9 +27,9 @@ class Cause(StrEnum):
     DOES_NOT_APPLY = "does_not_apply"  # the case lacks what it needs
     NOT_CHOSEN = "not_chosen"  # its sampling left the case out
     REPEATED = "repeated"  # evaluated before
-    SKIPPED = "skipped"  # the evaluator itself said that it does not apply
+    SKIPPED = "skipped"  # the evaluator itself found that it does not apply
     UNSCORED = "unscored"  # selected, but it produced no score
-    WAITING = "waiting"  # selected, and not finished
+    WAITING = "waiting"  # selected, but not finished
     OPEN = "open"  # more of the trace is expected
     SAMPLED_OUT = "sampled_out"
     FILTERED = "filtered"
@@ -54,7 +54,7 @@ class Cause(StrEnum):
 class ExplanationStep:
     """One step of an explanation: `what` in a word or two, what happened, and the setting that would change it.
 
-    `cause` and `reason` are set on a step that ended the matter.
+    `cause` and `reason` are set on a step that was final.
     """
 
     what: str
@@ -69,8 +69,8 @@ class ExplanationStep:
 class Explanation:
     """The steps in their order, and the conclusion in one sentence.
 
-    `setting` is the one setting that would change the outcome, with the value it needs; empty where there is none.
-    `requests` are the explanations of each request of a trace, where it holds several.
+    `setting` is the one setting that would change the outcome, with the value it needs; empty if there is none.
+    `requests` are the explanations of each request, if a trace contains several.
     """
 
     subject: str
@@ -87,9 +87,8 @@ class EvaluatorSetup:
     """An evaluator as it is configured.
 
     `place` is its entry, such as `evaluators[2]`; `judge_place` is the section of its judge. `rate` is its sampling
-    rate, None where its sampler is more than a rate; `budget` is the option that holds its budget, such as `per_hour`.
-    `works` is false where its judge has no model, or lacks a package. `watched` says whether an alert is configured for
-    it.
+    rate, None if its sampler has no fixed rate; `budget` is the option with its budget, such as `per_hour`. `works` is
+    False if its judge has no model or is missing a package. `watched`: an alert is configured for it.
     """
 
     name: str
@@ -108,9 +107,9 @@ class EvaluatorSetup:
 class MonitorSetup:
     """How the monitor is configured. Times are seconds.
 
-    `request_log` is how far back requests are logged, 0 where they are not. `live`: a running monitor was asked, which
-    knows what is in progress. `shared`: other replicas may have received a trace. `external` are the names under which
-    external scores may arrive.
+    `request_log` is how far back requests are logged, 0 if they are not. `live`: a running monitor was asked, which
+    knows the requests in progress. `shared`: other replicas may have received a trace. `external` are the names under
+    which external scores may arrive.
     """
 
     evaluators: Sequence[EvaluatorSetup]
@@ -130,7 +129,7 @@ class MonitorSetup:
 
 @dataclass(frozen=True, slots=True)
 class OpenTrace:
-    """A trace of which more is expected: until when, in wall-clock seconds, and whether its root span has ended."""
+    """An open trace, which waits for more parts until the wall-clock second `until`."""
 
     app: str
     source: str
@@ -143,13 +142,13 @@ class OpenTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFacts:
-    """All that is known of one trace, or of one request of several in it.
+    """All known facts about one trace, or about one of several requests in it.
 
-    `least_rate` is the lowest head sampling rate that keeps it, None where its id is not a trace id. `draw` is the
-    value that evaluators' probabilities are compared with, `class_draw` the one for the rates of traffic classes.
-    `recorded` are its requests in the request log, oldest first; `in_progress` is one that has not ended. `results` are
-    its rows in the history. `unread`: it is complete, and waits to be extracted. `reaches_back` is when the request log
-    begins, None where there is none.
+    `least_rate` is the lowest head sampling rate that keeps it, None if its id is not a trace id. `draw` is the value
+    that evaluators' probabilities are compared with, `class_draw` the value for the rates of traffic classes.
+    `recorded` are its requests in the request log, oldest first; `in_progress` is a request that has not ended.
+    `results` are its rows in the history. `unread`: it is complete and waits to be extracted. `reaches_back` is when
+    the request log begins, None if there is none.
     """
 
     request_id: str
@@ -168,10 +167,10 @@ class TraceFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalScores:
-    """External scores of one name over a span of time, as far as the history has them.
+    """External scores of one name over a period of time, as far as the history has them.
 
     `source` is a `ScoreSource`, empty if unknown. `numbers` counts those that are `defect`, `passed` and `unscored`.
-    `newest` is the wall-clock second of the latest one of all, None where there is none.
+    `newest` is the wall-clock second of the latest one at any time, None if there is none.
     """
 
     source: str
@@ -181,10 +180,10 @@ class ExternalScores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatorFacts:
-    """What is known of an evaluator between two wall-clock seconds.
+    """The facts about an evaluator between two wall-clock seconds.
 
     `waiting` is the number of selected cases without an outcome, `pending` the number of requests that have not ended;
-    both are None where no running monitor was asked. `unscored` is its newest result without a score. `reaches_back` is
+    both are None if no running monitor was asked. `unscored` is its newest result without a score. `reaches_back` is
     when `sums` begin. `external` is set for external scores.
     """
 
@@ -204,17 +203,17 @@ _DIGITS: Final = 4
 
 
 def at_least(value: float) -> str:
-    """Write a share, 0 to 1, rounded up so that it is enough: `at least 0.4124`."""
+    """Format a share, 0 to 1, rounded up so that it is enough: `at least 0.4124`."""
     return f"at least {_up(value)}"
 
 
 def above(value: float) -> str:
-    """Write a share that is strictly more than `value`, in the same form."""
+    """Format a share that is strictly greater than `value`, in the same form."""
     return f"at least {_up(value, strictly=True)}"
 
 
 def share(value: float) -> str:
-    """Write a probability as in a configuration: `0.1`, `0.0004123`."""
+    """Format a probability as in a configuration: `0.1`, `0.0004123`."""
     return f"{value:.4g}"
 
 
@@ -230,7 +229,7 @@ def _up(value: float, *, strictly: bool = False) -> str:
 
 
 def clock_time(at: float) -> str:
-    """Write a wall-clock time: `2026-03-01 12:00:07 UTC`."""
+    """Format a wall-clock time: `2026-03-01 12:00:07 UTC`."""
     try:
         return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (ValueError, OverflowError, OSError):

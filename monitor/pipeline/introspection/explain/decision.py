@@ -1,4 +1,4 @@
-"""Explains what one evaluator did with one case: whether it applied, was selected, waited, asked, and how it ended."""
+"""Explains how one evaluator handled one case: whether it applied, was selected, waited, asked, and how it ended."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def explain_decision(
     row = next((one for one in reversed(facts.results) if one.get("evaluator") == name), None)
     if decision is None or (decision.repeated and row is not None):
         if decision is not None:
-            yield ExplanationStep("selected", "evaluated before, so not again: the kept result counts", evaluator=name)
+            yield ExplanationStep("selected", "evaluated before, so not again: that result counts", evaluator=name)
         if row is not None:
             yield from_row(row, evaluator, setup)
         elif evaluator is not None and not evaluator.works:

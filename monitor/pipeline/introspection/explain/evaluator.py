@@ -1,6 +1,6 @@
-"""Explains an evaluator over a span of time: how many cases arrived, applied, were selected, and how they ended.
+"""Explains an evaluator over a period of time: how many cases arrived, applied, were selected, and how they ended.
 
-An evaluator without scores always has a named cause: the first place on the way at which nothing was left.
+An evaluator without scores always has a named cause: the first step after which no case was left.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EVALUATED: Final = "evaluated"
 
 
 class _OutcomeSums:
-    """The sums, by outcome and by what the evaluator did."""
+    """The sums, by outcome and by step of the evaluator."""
 
     def __init__(self, facts: EvaluatorFacts) -> None:
         self.outcomes: Counter[str] = Counter()
@@ -61,7 +61,7 @@ class _OutcomeSums:
 
 
 def explain_evaluator(facts: EvaluatorFacts, setup: MonitorSetup) -> Explanation:
-    """Explain why an evaluator ran as often as it did in that time."""
+    """Explain why an evaluator ran as often as it did in the given time."""
     name, evaluator = facts.name, setup.evaluator(facts.name)
     of_app = f" on {facts.app}" if facts.app else ""
     subject = f"{name}{of_app}, the last {human_duration(facts.until - facts.since)}"
@@ -81,7 +81,7 @@ def explain_evaluator(facts: EvaluatorFacts, setup: MonitorSetup) -> Explanation
 
 
 def _external(subject: str, name: str, found: ExternalScores) -> Explanation:
-    """Explain what external scores of this name are, and how many arrived."""
+    """Explain where external scores of this name come from, and how many arrived."""
     source = f"it is not an evaluator of this monitor but {reasons.external(found.source)}"
     steps = [ExplanationStep("source", f"{source} (docs/feedback.md)")]
     defects, passed, unread = (found.numbers.get(one, 0) for one in ("defect", "passed", "unscored"))

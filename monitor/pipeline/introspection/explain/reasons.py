@@ -1,4 +1,4 @@
-"""Explains each place where a request can end, and each reason of an evaluator, in a sentence with its setting."""
+"""Explains each outcome of a request and each reason of an evaluator in a sentence, with the setting to change."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _CAP: Final = re.compile(r"\b(dollars_per_day|dollars_per_hour|evaluations_per_d
 
 
 class Reason(NamedTuple):
-    """A sentence, and the setting that would change it; empty where there is none."""
+    """A sentence, and the setting that would change the outcome; empty if there is none."""
 
     text: str
     setting: str = ""
 
 
 def of_outcome(outcome: str, detail: str, setup: MonitorSetup, *, draw: float = 0.0) -> Reason:
-    """Explain why a request with this outcome was not evaluated; `detail` is that of the request log."""
+    """Explain why a request with this outcome was not evaluated; `detail` is from the request log."""
     if outcome == "sampled_out":
         rate = f"{detail}: {at_least(draw)}" if detail else ""
         return Reason(f"the sampling rate of its traffic class, {detail}, left it out", rate)
@@ -45,7 +45,7 @@ def of_outcome(outcome: str, detail: str, setup: MonitorSetup, *, draw: float = 
 
 
 def _of_missing_texts(detail: str) -> str:
-    """Say what to change in the sender, if it is known what it leaves out."""
+    """Say what to change in the sender, if it is known what the sender leaves out."""
     limit = _LIMIT.search(detail)
     if limit:
         return f"in the service: raise {limit[1]}, or unset it"
@@ -64,7 +64,7 @@ def _of_incomplete(detail: str, setup: MonitorSetup) -> str:
 
 _OUTCOMES: Final[Mapping[str, tuple[str, str]]] = {
     "no_request": (
-        "it is not a request: no dialect finds in it a question that was answered",
+        "it is not a request: no dialect finds an answered question in it",
         "extraction.attributes: the span attributes that hold question, documents and answer",
     ),
     "incomplete": ("part of the trace is missing", ""),
@@ -94,11 +94,11 @@ _OUTCOMES: Final[Mapping[str, tuple[str, str]]] = {
         "",
     ),
     "forgotten": ("it was erased on request (`rag-monitor forget`)", ""),
-    "too_many": ("its trace holds more requests than are read of one trace, and this is one of those beyond", ""),
+    "too_many": ("its trace contains more requests than are read from one trace, and this one is beyond that", ""),
     "handed_over": ("its partition moved to another replica, which receives and evaluates it: ask that replica", ""),
 }
 OUTCOMES: Final = ("sampled_out", "filtered", "evaluated", *_OUTCOMES)
-"""Every outcome that is explained: those of the ledger, of traces without a request and of requests."""
+"""Every outcome that is explained: all outcomes of traces and of requests in the ledger."""
 
 CAUSE_OF_OUTCOME: Final[Mapping[str, Cause]] = {
     outcome: Cause(outcome) for outcome in OUTCOMES if outcome != "evaluated"
@@ -119,7 +119,7 @@ _SKIPPED: Final[Mapping[SkippedReason, tuple[str, str]]] = {
     ),
     SkippedReason.REFUSAL: ("it examines what an answer claims, and this one only refuses", ""),
     SkippedReason.LANGUAGE_MISMATCH: (
-        "it compares words, and the answer (or the question) is in another language than the documents",
+        "it compares words, and the answer (or the question) is in a different language from the documents",
         "a judged evaluator, such as groundedness, compares what is meant in any language",
     ),
     SkippedReason.NO_CLAIMS: ("it examines what an answer claims, and this one claims nothing", ""),
@@ -193,7 +193,7 @@ _OF_A_CAUSE: Final[Mapping[PauseCause, str]] = {
     PauseCause.NO_KEY: "{judge}.api_key: the provider's key, such as ${{NAME_OF_A_VARIABLE}}",
     PauseCause.NO_ADDRESS: "{judge}.api_base: the address of the provider's API",
     PauseCause.NO_PROVIDER: "{judge}.model: provider/name, such as openai/gpt-4o-mini",
-    PauseCause.NO_PACKAGE: "beside the monitor: install that package; or {judge}.model: one of another provider",
+    PauseCause.NO_PACKAGE: "install that package beside the monitor; or {judge}.model: one of another provider",
 }
 
 _Made = tuple[str, str] | Callable[[str, str, EvaluatorSetup | None], tuple[str, str]]
@@ -204,7 +204,7 @@ _UNSCORED: Final[Mapping[UnscoredReason, _Made]] = {
         "{judge}.budget.requests_per_minute: what the provider allows",
     ),
     UnscoredReason.PROVIDER_ERROR: (
-        "the provider failed, or rejects such calls",
+        "the provider failed or rejects such calls",
         "{judge}.model: one that the provider serves; `rag-monitor doctor` calls it",
     ),
     UnscoredReason.CONTENT_FILTER: (
@@ -248,11 +248,11 @@ _UNSCORED: Final[Mapping[UnscoredReason, _Made]] = {
 
 
 def off(evaluator: EvaluatorSetup) -> Reason:
-    """Explain that the evaluator's judge has no model, or lacks the packages for it."""
+    """Explain that the evaluator's judge has no model, or that the packages for it are missing."""
     place = evaluator.judge_place
     if str(evaluator.judge.get("model") or "").startswith(CLASSIFIER):
         text = "it is off: its classifier runs in this process, and the packages for that are missing"
-        return Reason(text, f"beside the monitor: install rag-monitor[hhem]; or {place}.api_base: that of a server")
+        return Reason(text, f"install rag-monitor[hhem] beside the monitor; or {place}.api_base: a server's address")
     text = f"it is off: it asks a language model, and the section `{place}` names none"
     return Reason(text, f"{place}.model: for example openai/gpt-4o-mini, with {place}.api_key")
 

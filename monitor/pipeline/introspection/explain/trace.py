@@ -1,6 +1,6 @@
-"""Explains one trace, step by step: received, sampled, assembled, extracted, evaluated; and where it ended.
+"""Explains one trace, step by step (received, sampled, assembled, extracted, evaluated), and where it ended.
 
-Without a record in the request log it is explained from what else is known: it is still open, was left out by head
+A trace without a record in the request log is explained from other facts: it is still open, was left out by head
 sampling, has results in the history, or never arrived.
 """
 
@@ -30,10 +30,10 @@ from monitor.pipeline.introspection.explain import (
 from monitor.quantities import human_duration, number_of
 
 _SHOWN: Final = 12
-"""Spans that are named."""
+"""Maximum spans that are named."""
 
 _ROWS: Final = "case"
-"""A shape of rows: their advice is that of all."""
+"""A row format: all of them have the same advice."""
 
 _CLOSED: Final[Mapping[str, str]] = {
     "root_ended": "because its root had ended and nothing more arrived for {grace_period}",
@@ -47,7 +47,7 @@ _CLOSED: Final[Mapping[str, str]] = {
 
 
 def explain_trace(facts: TraceFacts, setup: MonitorSetup, evaluator: str = "") -> Explanation:
-    """Explain the results of a trace, or why there are none; with `evaluator`, of that evaluator alone."""
+    """Explain the results of a trace, or why there are none; with `evaluator`, only for that evaluator."""
     whole, _, part = facts.request_id.rpartition("/")
     subject = f"request {part} of trace {whole}" if facts.of_several else f"trace {facts.request_id}"
     if evaluator and setup.evaluator(evaluator) is None and not _known(evaluator, facts):
@@ -148,7 +148,7 @@ def _extracted(request: RequestRecord) -> ExplanationStep:
 
 
 def _to_record(request: RequestRecord) -> str:
-    """Say how the service sends the texts of its documents, in the words of the dialect that it speaks."""
+    """Say how the service can send the texts of its documents, with the advice for its dialect."""
     retrieving = sorted(request.joined, key=lambda one: one.role != "retrieval")
     dialect = next((one.dialect for one in retrieving if one.dialect), "")
     first, _, _ = coverage.advice(dialect if request.closed else _ROWS, "context").partition("\n\n")
@@ -165,7 +165,7 @@ def _earlier(requests: Sequence[RequestRecord]) -> Iterator[ExplanationStep]:
 
 
 def _conclude(subject: str, steps: Sequence[ExplanationStep], ends: Sequence[ExplanationStep]) -> Explanation:
-    """Conclude from how it ended with each evaluator."""
+    """Draw the conclusion from how each evaluator ended."""
     scored = [one.evaluator for one in ends if one.cause in (Cause.EVALUATED, Cause.LATE, Cause.NON_PRODUCTION)]
     others = [one for one in ends if one.evaluator not in scored]
     if not ends:
@@ -184,7 +184,7 @@ def _conclude(subject: str, steps: Sequence[ExplanationStep], ends: Sequence[Exp
 
 
 def _unrecorded(subject: str, facts: TraceFacts, setup: MonitorSetup, evaluator: str) -> Explanation:
-    """Explain a trace that the request log does not have."""
+    """Explain a trace that is not in the request log."""
     if facts.open is not None:
         return _open(subject, facts.open, setup)
     if facts.unread:

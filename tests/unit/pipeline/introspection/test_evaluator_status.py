@@ -45,7 +45,7 @@ def facts(**known: Any) -> StatusFacts:
         (
             {"held_back": True, "held_back_by": "HTTP 429", "asked_to_wait": "it asked for no calls until 14:05 UTC"},
             State.ERROR,
-            "Its judge is not called: it asked for no calls until 14:05 UTC. What was met: HTTP 429.",
+            "Its judge is not called: it asked for no calls until 14:05 UTC. The error: HTTP 429.",
             "provider's status and limits",
         ),
         ({"scored": 5, "unscored": {TIMEOUT: 5}}, State.ERROR, "5 of 10", "judge.timeout"),

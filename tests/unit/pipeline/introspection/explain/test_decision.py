@@ -67,7 +67,7 @@ def test_a_result_without_a_decision_tells_how_it_ended_and_the_last_of_several_
 def test_a_case_that_was_evaluated_before_keeps_its_result() -> None:
     repeated = replace(LEFT, repeated=True)
     assert told(steps(repeated, facts=replace(FACTS, results=[row()]))) == [
-        ("selected", "evaluated before, so not again: the kept result counts"),
+        ("selected", "evaluated before, so not again: that result counts"),
         ("score", "scored"),
     ]
     assert told(steps(repeated)) == [("selected", "it has evaluated this before")]
