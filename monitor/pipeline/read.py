@@ -241,7 +241,7 @@ class Readers:
         return None
 
     def _careful(self) -> AbstractAsyncContextManager[None]:
-        """Return a lock while there are suspects: with one request read at a time, only one can end the next process."""
+        """Return a lock while there are suspects: if requests are read one at a time, only one can end a process."""
         return self._alone if self._guard is not None and self._guard.suspects else _SIDE_BY_SIDE
 
     def _noted(self, complete: Complete) -> Noted:

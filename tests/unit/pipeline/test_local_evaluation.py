@@ -86,7 +86,7 @@ BAD = {
     "no evidence": (Score(4, "x", evidence=None), "Score.evidence is of type NoneType"),
     "a claim that is bytes": (Score(4, "x", evidence=(Evidence(b"c", "found"),)), "Evidence.claim"),
     "a note that is none": (Score(4, "x", evidence=(Evidence("c", "found", note=None),)), "Evidence.note"),
-    "a verdict of its own": (Score(4, "x", evidence=(Evidence("c", SECRET),)), "Evidence.verdict is not one of supported"),
+    "a verdict of its own": (Score(4, "x", evidence=(Evidence("c", SECRET),)), "Evidence.verdict is not one of"),
     "a verdict that is a list": (Score(4, "x", evidence=(Evidence("c", ["found"]),)), "Evidence.verdict"),
     "an offset that is a text": (Score(4, "x", evidence=(Evidence("c", "found", "0", 1),)), "Evidence.start"),
     "an offset below 0": (Score(4, "x", evidence=(Evidence("c", "found", -5, 1),)), "Evidence.start is below 0"),
