@@ -1,4 +1,4 @@
-"""Base of the sinks that write to another product's HTTP API: address, headers, what an answer means."""
+"""Base class of the sinks that write to another product's HTTP API: address, headers, and handling of answers."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _CONTENT_IS_WRONG: Final = frozenset({400, 409, 413, 422})
 
 
 class HttpSink(Sink):
-    """A sink that writes to an HTTP API. It follows no redirects: keys go only where the configuration says."""
+    """A sink that writes to an HTTP API. It follows no redirects: keys are sent only to the configured server."""
 
     url: Address
-    """URL of the server, with the path of the API, if any."""
+    """URL of the server, with the API's path, if any."""
 
     timeout: Annotated[Duration, Field(gt=0, le=60)] = 5.0
     """Time limit of one attempt to deliver a batch; at most `60s`."""
@@ -106,9 +106,9 @@ class SinkResponse:
 
 
 class Api:
-    """The server behind `url`.
+    """The server at `url`.
 
-    `trouble` is why the last attempt failed, without secrets and without content.
+    `trouble` is why the last attempt failed, without secrets and content.
     """
 
     def __init__(self, client: httpx.AsyncClient, url: str, clock: Clock, *, name: str) -> None:
@@ -124,8 +124,8 @@ class Api:
     ) -> SinkResponse:
         """Call the API once; the answer is 2xx or one of `also`.
 
-        Raises `InvalidData` where the server refuses the content, `Overloaded` where a later attempt may succeed,
-        `MonitorError` where the server refuses this client: a wrong key, a wrong address, a redirect.
+        Raises `InvalidData` if the server refuses the content, `Overloaded` if a later attempt may succeed, and
+        `MonitorError` if the server refuses this client: a wrong key, a wrong address, a redirect.
         """
         import httpx  # noqa: PLC0415 - loaded already, by the caller that made the client
 
@@ -149,7 +149,7 @@ class Api:
         return SinkResponse(got.status_code, text)
 
     def _asked_for(self, answer: httpx.Response) -> float:
-        """Read `Retry-After`, in seconds, from either of its forms; 0 without it."""
+        """Return `Retry-After` in seconds, from either of its forms; 0 if it is missing."""
         said = answer.headers.get("retry-after", "").strip()
         try:
             seconds = float(said)

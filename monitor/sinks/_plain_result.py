@@ -1,4 +1,4 @@
-"""A result in plain values that other products can store, for the sinks that write to them."""
+"""Results as plain values that other products can store, for the sinks that write to them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LONGEST: Final = 8_000  # characters of an explanation: no one reads more
 class PlainResult(NamedTuple):
     """One result in plain values.
 
-    `trace_id` and `span_id` are OpenTelemetry's, in hex, empty where the case came as a row with another id. Where
-    `score` is None, `trouble` is the reason and `detail` its details; `label` is the evaluator's name for the score, or
-    the name of its level. `by_model` says whether a model gave the score.
+    `trace_id` and `span_id` are OpenTelemetry ids in hex, empty if the case came as a row with a different id. If
+    `score` is None, `trouble` is the reason and `detail` its details. `label` is the evaluator's name for the score, or
+    the name of its level. `by_model`: a model gave the score.
     """
 
     trace_id: str
@@ -38,7 +38,7 @@ class PlainResult(NamedTuple):
 
 
 def to_plain(result: EvaluationResult, *, explanations: bool) -> PlainResult:
-    """Convert a result; without `explanations` nothing that may quote the request or the answer."""
+    """Convert a result; without `explanations`, leave out everything that may quote the request or the answer."""
     case, outcome = result.case, result.outcome
     score = outcome if isinstance(outcome, Score) else None
     detail = "" if isinstance(outcome, Score | Skipped) else outcome.detail

@@ -28,14 +28,15 @@ from monitor.storage.sqlite import DamagedFile
 T = TypeVar("T")
 _Delivery: TypeAlias = tuple[Sequence[EvaluationResult], asyncio.Future[None]]
 
-_AT_ONCE = 100  # past results between which other tasks have their turn
+_AT_ONCE = 100  # past results, after which other tasks get their turn
 _WRITTEN_AT_ONCE = 1_024
 _WRITES_APART, _FEW_WRITES_APART, _FEW = 0.05, 0.2, 8  # seconds, and deliveries
-"""Seconds after a transaction, and after one of few deliveries. One costs 0.3 ms of processor time, a result 0.1."""
+"""Seconds to wait after a transaction, and after one with few deliveries. A transaction costs 0.3 ms of processor time,
+a result 0.1 ms."""
 
 
 class HistorySink(Sink, HistoryOptions):
-    """Keep results in another local database, beside the one in the storage folder."""
+    """Keep results in a second local database, in addition to the one in the storage folder."""
 
     follows: ClassVar[bool] = False
     memory: ClassVar[Literal["none", "process", "fleet"]] = "process"
@@ -44,7 +45,7 @@ class HistorySink(Sink, HistoryOptions):
     """Database file; not `history.db` in the storage folder, which the monitor writes anyway."""
 
     _writer: Writer | None = PrivateAttr(None)
-    """What writes the file in this process."""
+    """The writer of the file in this process."""
 
     @classmethod
     def in_folder(cls, folder: Path, kept: ResultRetention) -> HistorySink:
@@ -59,9 +60,9 @@ class HistorySink(Sink, HistoryOptions):
     async def open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
         """Open the file. Raises `ConfigError` for an unusable path.
 
-        Delivering raises `MonitorError` where the file cannot be written now; `InvalidData`, or any other exception,
-        where results can never be, as `ResultsRefused` where the others of the batch are written. A delivered result
-        survives a crash of the process; a power cut may lose the last seconds.
+        Delivering raises `MonitorError` if the file cannot be written now, and `InvalidData` or any other exception if
+        results can never be written: `ResultsRefused` if the rest of the batch was written. A delivered result survives
+        a crash of the process; a power cut may lose the last seconds.
         """
         writer = self._writer = Writer(self.path, self, runtime)
         loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, thread_name_prefix="history")
@@ -70,7 +71,7 @@ class HistorySink(Sink, HistoryOptions):
 
         async def deliver(results: Sequence[EvaluationResult]) -> None:
             done = loop.create_future()
-            waiting.append((results, done))  # bounded by the number of callers: each waits for its own
+            waiting.append((results, done))  # bounded by the number of callers: each waits for its own results
             wake.set()
             await done
 
@@ -102,7 +103,7 @@ class HistorySink(Sink, HistoryOptions):
             thread.shutdown(wait=False)
 
     async def replay_results(self, on_result: Callable[[PastResult], None], runtime: Runtime) -> None:  # noqa: ARG002 - the contract's
-        """Report the newest 5,000 results that samplers learn from, oldest first."""
+        """Pass on the newest 5,000 results that samplers learn from, oldest first."""
         for number, past in enumerate(await self._read(self._reader.past_results)):
             on_result(past)
             if number % _AT_ONCE == 0:
@@ -113,7 +114,7 @@ class HistorySink(Sink, HistoryOptions):
     ) -> list[dict[str, Any]]:
         """Return the newest results of any outcome, newest first, as rows of `monitor/storage/history/rows.py`.
 
-        This and the other queries read the file while any process writes it. They raise `MonitorError` on failure.
+        This and the other queries can read the file while any process writes it. They raise `MonitorError` on failure.
         """
         query = partial(self._reader.results, app=app, evaluator=evaluator, since=since, limit=limit)
         return await self._read(query)
@@ -127,7 +128,7 @@ class HistorySink(Sink, HistoryOptions):
         limit: int = 10,
         better: Literal["higher", "lower"] = "higher",
     ) -> list[dict[str, Any]]:
-        """Return the worst scores: defects first, then from the bad end of the scale; `better` is its good end."""
+        """Return the worst scores: defects first, then by score from the bad end; `better` is the scale's good end."""
         query = partial(self._reader.worst, app=app, evaluator=evaluator, since=since, limit=limit, better=better)
         return await self._read(query)
 
@@ -136,7 +137,7 @@ class HistorySink(Sink, HistoryOptions):
         return await self._read(self._reader.search, Search(**wanted))
 
     async def scores_by(self, requests: Collection[str], evaluator: str) -> dict[str, float]:
-        """Return the newest score of an evaluator by request, of those that have one."""
+        """Return the newest score of an evaluator for each of these requests that has one."""
         return await self._read(self._reader.scores_by, requests, evaluator)
 
     async def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
@@ -144,32 +145,33 @@ class HistorySink(Sink, HistoryOptions):
         return await self._read(self._reader.by_trace, trace_id)
 
     async def busiest_apps(self, since: float, recent: float, at_most: int) -> list[str]:
-        """Return the apps with the most scored results since the second `recent`; of equals, since `since`."""
+        """Return the apps with the most scored results since the second `recent`; ties go by those since `since`."""
         return await self._read(self._reader.busiest_apps, since, recent, at_most)
 
     async def sums_since(self, since: float, *, apps: Collection[str] | None = None) -> list[MinuteSums]:
         """Return sums of scored results per minute, oldest first, from the minute that contains `since` (wall clock).
 
-        Versions of an evaluator are never in one sum. With `apps`, here and below, all other apps are one, `OVERFLOW`.
+        Versions of an evaluator are never summed together. With `apps`, here and below, all other apps count as one,
+        `OVERFLOW`.
         """
         return await self._read(partial(self._reader.sums_since, since, apps=apps))
 
     async def hourly_sums(self, since: float, until: float, *, apps: Collection[str] | None = None) -> list[MinuteSums]:
-        """Return the sums per hour, from the hour that contains `since` to before the one that contains `until`."""
+        """Return the sums per hour, from the hour that contains `since` up to, but excluding, the hour of `until`."""
         return await self._read(partial(self._reader.hourly_sums, since, until, apps=apps))
 
     async def rule_sums(
         self, since: float, minutes_since: float, *, apps: Collection[str] | None = None
     ) -> list[MinuteSums]:
-        """Return the sums by the defect rules that alerts bring themselves: by the hour, later ones by the minute."""
+        """Return the sums by the alerts' own defect rules: per hour since `since`, per minute since `minutes_since`."""
         return await self._read(partial(self._reader.rule_sums, since, minutes_since, apps=apps))
 
     async def scored_ids(self, ids: Collection[str]) -> set[str]:
-        """Return the ids among `ids` that exist and are not `unscored`; none if there is no history yet."""
+        """Return those of `ids` that exist and are not `unscored`; an empty set if there is no history yet."""
         return await self._read(self._reader.scored_ids, ids) if self.path.exists() else set()
 
     async def newest_ids(self, at_most: int) -> list[str]:
-        """Return the ids of the results that were written last, oldest first; none if there is no history yet."""
+        """Return the ids of the last written results, oldest first; an empty list if there is no history yet."""
         return await self._read(self._reader.newest_ids, at_most) if self.path.exists() else []
 
     async def generations(self, apps: Collection[str] | None = None) -> list[SeenVersion]:
@@ -177,7 +179,7 @@ class HistorySink(Sink, HistoryOptions):
         return await self._read(self._reader.generations, apps)
 
     async def _read(self, query: Callable[..., T], *given: Any) -> T:
-        """Run a query in a thread. Where it meets damage the file is repaired, and the query runs once more."""
+        """Run a query in a thread. If the file is damaged, repair it and run the query again."""
         try:
             return await anyio.to_thread.run_sync(query, *given)
         except DamagedFile:
@@ -195,7 +197,7 @@ def _until_next(waiting: Sequence[object]) -> float:
 
 
 def _taken(waiting: list[_Delivery]) -> list[_Delivery]:
-    """Take what is written together: whole batches, until they hold enough."""
+    """Take the batches to write together: whole batches, until they have enough results."""
     taken, number = [], 0
     while waiting and number < _WRITTEN_AT_ONCE:
         taken.append(waiting.pop(0))
@@ -206,20 +208,20 @@ def _taken(waiting: list[_Delivery]) -> list[_Delivery]:
 def _pause_after(taken: Sequence[_Delivery]) -> float:
     """Return the seconds until the next transaction."""
     if sum(len(results) for results, _ in taken) <= 1:
-        return 0.0  # a caller that delivers them one by one may wait for each before the next
+        return 0.0  # a caller that delivers results one by one may wait for each before the next
     return _FEW_WRITES_APART if len(taken) <= _FEW else _WRITES_APART
 
 
 async def _write_together(
     taken: Sequence[_Delivery], write: Callable[[list[EvaluationResult]], Awaitable[None]]
 ) -> None:
-    """Write `taken` in one transaction; without anything to write, tidy up."""
+    """Write `taken` in one transaction; if there is nothing to write, tidy up."""
     error: Exception | None = None
     try:
         await write([one for results, _ in taken for one in results])
     except Exception as raised:  # noqa: BLE001 - raised in the callers that wait for these results
         error = raised
-    if error is not None and not _later(error):  # what can never be written spoils nothing else
+    if error is not None and not _later(error):  # a result that can never be written must not affect others
         if len(taken) > 1:
             for one in taken:
                 await _write_together([one], write)
@@ -239,7 +241,7 @@ async def _write_each(
     write: Callable[[list[EvaluationResult]], Awaitable[None]],
     error: Exception,
 ) -> Exception | None:
-    """Write `results`, which cannot be written together because of `error`, one by one. Returns what is left of it."""
+    """Write `results` one by one, because `error` prevented writing them together. Return the error that remains."""
     if len(results) <= 1:
         return error
     refused: dict[str, Exception] = {}
@@ -257,5 +259,5 @@ async def _write_each(
 
 
 def _later(error: Exception) -> bool:
-    """Return whether another attempt may succeed."""
+    """Return whether a later attempt may succeed."""
     return isinstance(error, MonitorError) and not isinstance(error, InvalidData)

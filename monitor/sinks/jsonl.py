@@ -29,17 +29,17 @@ class JsonLines(Sink):
     """Append each result to a file, one JSON object per line."""
 
     path: Path = Field(examples=["results.jsonl"])
-    """The file. It is created, with its folder, if missing."""
+    """The file. It is created if missing, with its folder."""
 
     include_texts: bool = False
     """Whether to write question, context and answer. Off: only score and explanation, which may quote them. Needs
     `storage: {texts: all}`."""
 
     fsync: bool = False
-    """Whether to flush results to disk before they count as delivered."""
+    """Whether to flush results to disk (fsync) before they count as delivered."""
 
     max_file_size: Size = Field(default=100 * 1024**2, gt=0)
-    """At this size the file is renamed to `<path>.1` and a new one started."""
+    """At this size the file is renamed to `<path>.1` and a new one is started."""
 
     max_files: int = Field(default=5, ge=1)
     """How many renamed files to keep; `.1` is the newest."""
@@ -51,7 +51,7 @@ class JsonLines(Sink):
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
         """Open the file. Raises `ConfigError` for an unusable path.
 
-        Delivering raises `MonitorError` on failure, and `ResultsRefused` where no line can be made of a result.
+        Delivering raises `MonitorError` on failure, and `ResultsRefused` if a result cannot be written as a line.
         """
         del runtime
         return open_lines(self, partial(as_json, texts=self.include_texts))
@@ -59,7 +59,7 @@ class JsonLines(Sink):
 
 @asynccontextmanager
 async def open_lines(options: JsonLines, row: Callable[[EvaluationResult], dict[str, Any]]) -> AsyncIterator[Deliver]:
-    """Open the file of `options` for rows that `row` makes of results. Raises as `JsonLines.open`."""
+    """Open the file of `options`; `row` turns a result into a row. Raises as `JsonLines.open` does."""
     file, turn = _RotatingFile(options, row), anyio.Lock()
 
     async def deliver(results: Sequence[EvaluationResult]) -> None:
@@ -87,9 +87,9 @@ class _RotatingFile:
             raise ConfigError(f"path: cannot open {self._path}: {error.strerror}") from None
 
     def write(self, results: Sequence[EvaluationResult]) -> None:
-        """Write all of these or none: lines that a full disk cut off are removed, so that each line is whole.
+        """Write all of these or none: lines cut off by a full disk are removed, so that each line is complete.
 
-        Raises `ResultsRefused` for those that no line can be made of; all others are written.
+        Raises `ResultsRefused` for results that cannot be written as a line; all others are written.
         """
         found: list[bytes] = []
         refused: dict[str, InvalidData] = {}

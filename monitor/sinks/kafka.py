@@ -24,7 +24,7 @@ from monitor.transport.kafka.connection import KafkaConnection
 from monitor.transport.kafka.producer import Producer, Sending, open_producer
 from monitor.transport.kafka.tail import follow
 
-_AT_ONCE = 100  # past results between which other tasks have their turn
+_AT_ONCE = 100  # past results, after which other tasks get their turn
 _LONGEST_REASON = 500
 
 _SHORT: Final = (
@@ -34,7 +34,7 @@ _SHORT: Final = (
 
 
 class KafkaSink(KafkaConnection, Sink):
-    """Send each result to a Kafka topic as JSON. Samplers also learn from the results of other replicas there."""
+    """Send each result to a Kafka topic as JSON. Samplers learn from the results of other replicas in it."""
 
     at_once: ClassVar[int] = 500
     memory: ClassVar[Literal["none", "process", "fleet"]] = "fleet"
@@ -43,25 +43,25 @@ class KafkaSink(KafkaConnection, Sink):
     """Topic for results. It must exist."""
 
     dead_letters: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]{1,249}$")
-    """Topic for results that `topic` cannot take, with reason and main fields but without texts. Default: such a result
-    is counted as `rejected`, and lost to the topic."""
+    """Topic for results that `topic` cannot take; they are sent with the reason and the main fields, but without texts.
+    Default: such a result is counted as `rejected` and is missing from the topic."""
 
     include_texts: bool = False
     """Whether to send question, context and answer. Off: only score and explanation, which may quote them. Needs
     `storage: {texts: all}`."""
 
     delivery_timeout: Duration = Field(default=120.0, ge=1, le=2_147_483)
-    """How long one attempt to deliver may take, until the results are sent again after a pause. At most 24 days."""
+    """How long one delivery attempt may take before the results are sent again after a pause; at most 24 days."""
 
     compression: Literal["zstd", "lz4", "gzip", "none"] = "zstd"
     """Compression of batches."""
 
     max_bytes: Size = Field(default=1024**2, ge=1024, lt=2 * 1024**3)
-    """Maximum size of one result, uncompressed, below 2 GiB. The topic's `max.message.bytes` should allow as much."""
+    """Maximum size of one result, uncompressed, below 2 GiB. The topic's `max.message.bytes` should allow it."""
 
     replay: int = Field(default=20_000, ge=0)
     """How many of the topic's newest results to read at start, for samplers with `boost` to learn from. They remember
-    about 5,000; results of local evaluators count here but teach nothing."""
+    about 5,000; results of local evaluators count towards this number but are not learned from."""
 
     def external_copies(self) -> str:
         """Name the topic."""
@@ -69,9 +69,9 @@ class KafkaSink(KafkaConnection, Sink):
 
     @asynccontextmanager
     async def open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
-        """Open the producer. Delivering returns when all in-sync replicas have the results; else it raises as
-        `Sink.deliver`, and a repeat sends the whole batch again. Leaving the context waits for results in flight, some
-        seconds at most.
+        """Open the producer. Delivering returns when all in-sync replicas have the results; otherwise it raises as
+        `Sink.deliver` does, and a retry sends the whole batch again. Leaving the context waits for results in flight,
+        at most a few seconds.
         """
         compression = None if self.compression == "none" else self.compression
         sending = Sending(self.delivery_timeout, compression, self.max_bytes)
@@ -110,7 +110,7 @@ class KafkaSink(KafkaConnection, Sink):
             if self.dead_letters is None:
                 raise
             await self._bury(producer, self.dead_letters, key, row(result), str(error))
-            message = "a result can never be sent; it is among the dead letters"
+            message = "a result can never be sent; it was written to the dead letters"
             runtime.events.warning(Event.KAFKA_REFUSED, message, topic=self.topic, result=result.id)
 
     async def _bury(self, producer: Producer, topic: str, key: bytes, row: dict[str, Any], reason: str) -> None:
@@ -123,7 +123,7 @@ class KafkaSink(KafkaConnection, Sink):
         await producer.send(topic, key, dump(letter))
 
     async def replay_results(self, on_result: Callable[[PastResult], None], runtime: Runtime) -> None:
-        """Report the newest `replay` results in the topic, oldest first, then new ones, until cancelled."""
+        """Pass on the newest `replay` results in the topic, oldest first, then new ones, until cancelled."""
         results = follow(self, self.topic, _past_result, runtime.events, runtime.clock, newest=self.replay)
         async with aclosing(results):
             async for found in results:

@@ -19,9 +19,9 @@ _ENVIRONMENT: Final = re.compile(r"(?!langfuse)[a-z0-9_-]{1,40}")
 class LangfuseSink(HttpSink):
     """Write a numeric score on the observation, named after the evaluator, with the explanation as its comment.
 
-    The score's id is the result's id, so a repeat replaces it. Metadata: level, label and version; the environment is
-    the service's `deployment.environment.name`. Only scores are written. A case from a row is scored under its
-    `request_id`, which must be the id of a trace in Langfuse.
+    The score's id is the result's id, so a repeated result replaces the score. The metadata has level, label and
+    version; the environment is the service's `deployment.environment.name`. Only scores are written. A case from a row
+    is scored under its `request_id`, which must be the id of a trace in Langfuse.
     """
 
     public_key: str = Field(examples=["pk-lf-1"])

@@ -30,8 +30,8 @@ class Mlflow(HttpSink):
     """Write feedback on the trace, named after the evaluator, with the explanation as its rationale.
 
     The source is `LLM_JUDGE` if a model gave the score, else `CODE`. A result without a score becomes feedback with an
-    error. The assessment's id contains the result's id, so a repeat adds nothing. Results are written for cases from
-    traces, and for rows with the id of an MLflow trace; MLflow must have the trace.
+    error. The assessment's id contains the result's id, so a repeated result adds nothing. Results are written for
+    cases from traces, and for rows with the id of an MLflow trace; MLflow must have the trace.
     """
 
     username: str | None = None

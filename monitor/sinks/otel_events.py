@@ -35,7 +35,7 @@ EVENT: Final = "gen_ai.evaluation.result"
 class OtelEvents(OtlpSettings, Sink):
     """Send each result over OTLP as an event `gen_ai.evaluation.result` on the trace and span that was scored.
 
-    | attribute | what it is |
+    | attribute | meaning |
     |---|---|
     | `gen_ai.evaluation.name` | the evaluator |
     | `gen_ai.evaluation.score.value`, `gen_ai.evaluation.score.label` | the score; its label, else its level |
@@ -43,13 +43,14 @@ class OtelEvents(OtlpSettings, Sink):
     | `gen_ai.response.id` | the provider's id of the answer, if the scored span has it |
     | `error.type` | the reason if there is no score, such as `timeout` |
     | `rag_monitor.result_id` | unique id of the result; a repeat after a restart has the same |
-    | `rag_monitor.outcome`, `rag_monitor.reason`, `rag_monitor.detail` | `score`, `unscored` or `skipped`; why |
+    | `rag_monitor.outcome`, `rag_monitor.reason`, `rag_monitor.detail` | `score`, `unscored` or `skipped`; the reason |
     | `rag_monitor.app`, `.version`, `.model` | the service; the evaluator's version; the judge model |
     | `rag_monitor.defect`, `.level`, `.weight`, `.scope` | as in the other sinks |
     | `rag_monitor.score_source` | where an external score came from, such as `feedback` |
     | `rag_monitor.request_id` | the id of a case without a trace, received as a row |
 
-    The timestamp is that of the answer, the observed timestamp that of the result; `service.name` is `rag-monitor`.
+    The timestamp is the time of the answer, the observed timestamp the time of the result; `service.name` is
+    `rag-monitor`.
     """
 
     endpoint: Address
@@ -81,7 +82,7 @@ class OtelEvents(OtlpSettings, Sink):
             sender = idle.pop()
             try:
                 await sender.send(records)
-            except PartlyRejected as error:  # it does not say which
+            except PartlyRejected as error:  # it does not say which results
                 refused = [one.id for one in results[: error.number]]
                 raise ResultsRefused(f"otel_events: {where}: {error}", refused) from None
             except MonitorError as error:
@@ -97,7 +98,7 @@ class OtelEvents(OtlpSettings, Sink):
 
 
 def _writer() -> Callable[[EvaluationResult, bool], ReadableLogRecord]:
-    """Make the function that writes the record of a result. Imports the SDK, which takes 0.2 s."""
+    """Return a function that builds the record of a result. Imports the SDK, which takes 0.2 s."""
     from opentelemetry._logs import LogRecord, SeverityNumber  # noqa: PLC0415
     from opentelemetry.context import Context  # noqa: PLC0415
     from opentelemetry.sdk._logs import ReadableLogRecord  # noqa: PLC0415

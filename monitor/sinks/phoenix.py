@@ -26,8 +26,8 @@ _SPANS_COME_WITHIN: Final = 1.0  # seconds; a span usually arrives before its re
 class Phoenix(HttpSink):
     """Annotate the span with score, label and explanation, named after the evaluator.
 
-    The annotator is `LLM` if a model gave the score, else `CODE`. The identifier is the result's id, so a repeat
-    replaces it. Only scores of cases from traces are written; Phoenix must have the span.
+    The annotator is `LLM` if a model gave the score, else `CODE`. The identifier is the result's id, so a repeated
+    result replaces the annotation. Only scores of cases from traces are written; Phoenix must have the span.
     """
 
     api_key: SecretStr | None = None
@@ -53,7 +53,7 @@ class Phoenix(HttpSink):
 
 
 async def _annotate(api: Api, plain: list[PlainResult]) -> list[PlainResult]:
-    """Write all of these; returns those without their span."""
+    """Write these results; return those whose span is missing."""
     if not plain:
         return []
     answer = await api.call("POST", _PATH, {"data": [_annotation(one) for one in plain]}, also={_NOT_THERE})

@@ -1,6 +1,6 @@
 """Sink `prometheus`: metrics, health endpoints and the UI, on one port.
 
-The pipeline counts every result itself, in the same step as its ledger, so that all series of one scrape are
+The pipeline itself counts every result, in the same step as its ledger, so that all series of one scrape are
 consistent; this sink only serves them.
 """
 
@@ -50,10 +50,10 @@ class PrometheusSink(ListenerOptions, Sink):
     """Port to listen on; 0 picks a free one."""
 
     hosts: tuple[HostName, ...] = ()
-    """Further host names to serve this port under where it requires no token, such as `[rag-monitor.example.com]`. It
+    """More host names under which to serve this port if it requires no token, such as `[rag-monitor.example.com]`. It
     is always served under IP addresses, names without a dot, names that end in `.svc`, `.cluster.local`, `.internal`
-    or `.localhost`, and the name in `ui.url`. List only names that no outsider can point at your address: a website
-    under such a name could read the metrics and the UI through a visitor's browser."""
+    or `.localhost`, and the name in `ui.url`. List only names that no outsider can point at your address: otherwise a
+    website under such a name could read the metrics and the UI through a visitor's browser."""
 
     def external_copies(self) -> str:
         """Return nothing: metrics identify no request."""
@@ -136,7 +136,7 @@ class _Endpoints:
         return status, _TEXT, text
 
     async def _reload(self, method: str, headers: dict[str, str]) -> tuple[int, str, bytes]:
-        """Reload the configuration, and answer how that ended."""
+        """Reload the configuration, and answer with the outcome."""
         if method != "POST":
             return 405, _TEXT, b"only POST\n"
         names = (*self._hosts, *self._runtime.site.names)
@@ -174,7 +174,7 @@ class _Endpoints:
 
 
 async def _body(receive: _Receive) -> bytes | None:
-    """Read the body of a request; None where it is too large."""
+    """Read the body of a request; None if it is too large."""
     body, more = bytearray(), True
     while more:
         message = await receive()
@@ -186,7 +186,7 @@ async def _body(receive: _Receive) -> bytes | None:
 
 
 def _viewer(scope: dict[str, Any], headers: dict[str, str], *, known: bool) -> Viewer:
-    """Name the caller for the audit log: tokens have no names, so by the first eight digits of the token's hash."""
+    """Name the caller for the audit log. Tokens have no names, so use the first eight digits of the token's hash."""
     peer = str((scope.get("client") or ("",))[0])
     if not known:
         return Viewer(peer=peer)

@@ -1,1 +1,1 @@
-"""Read traces from sources, one file for each source, named after its `type`."""
+"""Sources of traces; one file per source, named after its `type`."""

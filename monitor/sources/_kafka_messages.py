@@ -1,4 +1,4 @@
-"""Hand the spans, log records or rows in a Kafka message to the intake; unreadable messages become dead letters."""
+"""Pass the spans, log records or rows in Kafka messages to the intake; unreadable messages become dead letters."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _AGAIN: Final = 0.2
 _MESSAGES_AT_ONCE: Final = 32
 _BYTES_AT_ONCE: Final = 512 * 1024
 _MOST_NAMES: Final = 50
-"""Names of fields that are not read, of each topic, that are logged."""
+"""Maximum names of unread fields logged per topic."""
 _HEX: Final = frozenset(b"0123456789abcdefABCDEF")
 
 
 class Bounds(NamedTuple):
-    """The most items (spans, log records, rows) of a message, the largest item, the largest resource or scope, and the
-    most unfinished messages.
+    """The maximum number of items (spans, log records, rows) in a message, size of an item, size of a resource or
+    scope, and number of unfinished messages.
     """
 
     items: int
@@ -44,14 +44,14 @@ class Bounds(NamedTuple):
 
 
 class _CutMessage(NamedTuple):
-    """What a message was cut into, and its spans or log records that are too large."""
+    """The groups of a message, and its spans or log records that are too large."""
 
     groups: Sequence[EncodedGroup]
     oversized: Sequence[RefusedGroup]
 
 
 class _DroppedMessage(NamedTuple):
-    """A message of which head sampling keeps nothing: what was cut of it, and the ack of its offset."""
+    """A message of which head sampling keeps nothing: its groups, and the ack of its offset."""
 
     record: Any
     groups: Sequence[EncodedGroup]
@@ -59,9 +59,10 @@ class _DroppedMessage(NamedTuple):
 
 
 class Messages:
-    """Takes messages from a consumer to the intake, in order, each with the ack of its offset.
+    """Passes messages from a consumer to the intake, in order, each with the ack of its offset.
 
-    Messages in a row of which head sampling keeps nothing go there together: to count them is most of what they cost.
+    Consecutive messages of which head sampling keeps nothing are passed on together, because most of their cost is
+    counting them.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Messages:
         }
 
     async def run(self) -> None:
-        """Take messages until cancelled. Waits while too many are unfinished, or the pipeline has no room."""
+        """Take messages until cancelled. Waits while too many are unfinished or the pipeline has no room."""
         try:
             await self._run()
         finally:
@@ -152,7 +153,7 @@ class Messages:
         await self._take_alone(record, ack, parts)
 
     def _parts(self, record: Any) -> _CutMessage | None:
-        """Cut a message of spans that is quickly read; None of another, and of one that cannot be read."""
+        """Split a small message of spans; return None for any other message, and for one that cannot be read."""
         topic = record.topic
         if self._topics[topic].encoding == "case" or self._signals[topic] != "traces" or len(record.value) > _LARGE:
             return None
@@ -162,7 +163,7 @@ class Messages:
             return None
 
     def _drops_all(self, groups: Sequence[EncodedGroup]) -> bool:
-        """Whether head sampling keeps none of these spans, by their ids alone: a tracestate could keep one."""
+        """Return whether head sampling keeps none of these spans, by trace id; False if any span has a tracestate."""
         last, drops = b"", self._intake.drops
         for group in groups:
             for span in group.items:
@@ -175,7 +176,7 @@ class Messages:
         return bool(last)
 
     async def _pass_dropped(self) -> None:
-        """Hand over the messages of which nothing is kept, in one batch, to be counted. Nothing else waits for it."""
+        """Pass on the messages of which nothing is kept, in one batch, to be counted."""
         while self._dropped:
             dropped, self._dropped = self._dropped, []
             groups = [group for one in dropped for group in one.groups]
@@ -186,7 +187,7 @@ class Messages:
                 self._dropped = dropped
                 await anyio.sleep(_AGAIN)
                 self._dropped = [one for one in dropped if not one.ack.void]
-            except Exception:  # noqa: BLE001 - one by one it shows which of them is at fault
+            except Exception:  # noqa: BLE001 - passing them on one by one shows which message is at fault
                 for one in dropped:
                     await self._take_alone(one.record, one.ack, None)
             else:
@@ -194,7 +195,7 @@ class Messages:
                     self._note_taken(one.record)
 
     async def _take_alone(self, record: Any, ack: Ack, parts: _CutMessage | None) -> None:
-        ack.share()  # one for the intake, one for us
+        ack.share()  # one share for the intake, one for us
         while True:
             try:
                 await self._deliver(record, ack, parts)
@@ -206,7 +207,7 @@ class Messages:
             except _AllRejected as error:
                 await self._put_aside(record, error.reason, str(error), ack)
             except InvalidData as error:
-                ack.settle()  # the intake's share, which it did not take
+                ack.settle()  # the share that the intake did not take
                 await self._put_aside(
                     record, "too_large" if isinstance(error, TooLarge) else "invalid", str(error), ack
                 )
@@ -224,7 +225,7 @@ class Messages:
         self._since[record.topic] = messages + 1, size + len(record.value)
 
     def _warn_of_scattering(self, topic: str) -> None:
-        """Warn once that spans of a trace may go to several replicas; rows are whole, and a single replica gets all."""
+        """Warn once that spans of a trace may go to several replicas, except for rows and with a single replica."""
         if self._topics[topic].encoding == "case" or self._runtime.share.value >= 1:
             return
         self._unkeyed.add(topic)
@@ -249,7 +250,7 @@ class Messages:
             else:
                 parts = self._cut(record.topic, body)
         groups, refused = parts
-        # Also where all are too large: others of their traces may have come, or may come still.
+        # Even if all are too large: other spans of their traces may have arrived, or may still arrive.
         accepted = await self._intake.accept(SpanBatch(_NAME, signal, groups, ack, refused))
         if refused:
             oversized = sum(len(group.items) for group in refused)
@@ -288,7 +289,7 @@ class Messages:
             raise _AllRejected(found.faults[0].error)
 
     def _note_unread(self, topic: str, found: Sequence[Row]) -> None:
-        """Count the rows with fields that are not read, and log each name once."""
+        """Count the rows with unread fields, and log each name once."""
         rows_with_unread = sum(bool(row.unused) for row in found)
         if not rows_with_unread:
             return
@@ -338,7 +339,7 @@ class Messages:
         await self._letters.put(letter, ack)
 
     def _trace_id(self, record: Any) -> str:
-        """Return the trace id in hex: the key, if the Collector set it, else that of the first span; empty if none."""
+        """Return the trace id in hex: the key, if the Collector set it, else the first span's; empty if unknown."""
         key = record.key or b""
         if len(key) == 32 and _HEX.issuperset(key):  # noqa: PLR2004
             return str(key, "ascii").lower()
@@ -372,7 +373,7 @@ def _settle(acks: Sequence[Ack]) -> None:
 
 
 class _AllRejected(Exception):  # noqa: N818 - never leaves this module
-    """Raised where the intake has taken and counted a message but kept none of it; `reason` is that of its letter."""
+    """The intake has taken and counted a message but kept none of it; `reason` is for its dead letter."""
 
     def __init__(self, message: str, reason: str = "rejected") -> None:
         super().__init__(message)

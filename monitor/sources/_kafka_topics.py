@@ -1,4 +1,4 @@
-"""Read the configured content of Kafka topics."""
+"""The configured content of Kafka topics."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ _LOGS: Final = re.compile(r"(?:^|[._-])logs?(?:$|[._-])", re.IGNORECASE)
 
 
 class Topic(Component):
-    """What a topic holds."""
+    """The content of a topic."""
 
     encoding: Literal["otlp_proto", "otlp_json", "case"]
-    """`otlp_proto` or `otlp_json`, as the OpenTelemetry Collector writes traces and logs; `case` for rows, JSON."""
+    """`otlp_proto` or `otlp_json` for traces and logs as the OpenTelemetry Collector writes them; `case` for JSON rows.
+    """
 
     signal: Signal | None = None
-    """`traces` or `logs`, which cannot be told apart by looking; `logs` where the topic's name has the word in it (as
-    the Collector's own `otlp_logs` has), else `traces`."""
+    """`traces` or `logs`, which cannot be detected from the data. Default: `logs` if the topic's name contains the word
+    (such as the Collector's own `otlp_logs`), else `traces`."""
 
     app: Annotated[str, AfterValidator(app_name)] = Field(default="", max_length=256)
-    """The app of rows that name none."""
+    """The app of rows that do not name one."""
 
     def signal_of(self, name: str) -> Signal:
-        """Return the signal in the topic called `name`, if it does not hold rows."""
+        """Return the signal in the topic called `name`, if it does not contain rows."""
         return self.signal or ("logs" if _LOGS.search(name) else "traces")
 
 

@@ -1,4 +1,4 @@
-"""Take rows and feedback by HTTP: hand them to the intake, and answer the sender with what cannot be read."""
+"""Take rows and feedback over HTTP: pass them to the intake, and report unreadable entries to the sender."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LARGEST_FEEDBACK: Final = 4 * 1024 * 1024  # bytes of one request: a thousand e
 
 
 def row_route(reception: Reception, intake: Intake) -> Route:
-    """Return the route of rows. Limits on spans apply to rows as well."""
+    """Return the route for rows. The limits on spans also apply to rows."""
     options = reception.options
 
     def read(body: bytes, app: str) -> rows.ParsedRows:
@@ -43,7 +43,7 @@ def row_route(reception: Reception, intake: Intake) -> Route:
 
 
 def feedback_route(reception: Reception, intake: Intake) -> Route:
-    """Return the route of feedback."""
+    """Return the route for feedback."""
 
     def read(body: bytes, app: str) -> feedback.ParsedFeedback:
         json_mapping.check_values(body)
@@ -62,7 +62,7 @@ def feedback_route(reception: Reception, intake: Intake) -> Route:
 
 
 def _begin(delivery: PostedBody) -> tuple[bytes, str]:
-    """Count the body as memory in use; return it with the app named in the query, empty if it names none."""
+    """Count the body as memory in use; return it with the app named in the query, empty if none is named."""
     delivery.lease.start()
     delivery.lease.hold(len(delivery.content))
     named = parse_qs(delivery.query.decode("latin-1")).get("service", [""])
@@ -72,7 +72,7 @@ def _begin(delivery: PostedBody) -> tuple[bytes, str]:
 def _reply(
     accepted: int, faults: Sequence[tuple[int, str]], one: str, many: str, *, unused: Sequence[str] = ()
 ) -> bytes:
-    """Build the answer to the sender. Raises `InvalidData` if nothing could be read. A fault: number and error."""
+    """Build the answer to the sender. A fault is a number and an error. Raises `InvalidData` if nothing is readable."""
     if faults and not accepted:
         number, error = faults[0]
         raise InvalidData(f"none of {len(faults)} {many} can be read; {one} {number}: {error}")

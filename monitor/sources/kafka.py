@@ -23,8 +23,8 @@ class KafkaSource(KafkaConnection, Source):
     """Read traces, logs and rows from Apache Kafka. Replicas with the same `group` share the partitions.
 
     Delivery is at least once: an offset is committed when every result of its message, and of all messages before it,
-    is in the history and in the topic of a sink `kafka`. If a replica stops, another continues where it left off. All
-    topics must exist; they are never created.
+    is in the history and in the topic of a `kafka` sink. If a replica stops, another continues where it left off. All
+    topics must exist; the monitor never creates them.
     """
 
     group: str = Field(default="rag-monitor", min_length=1)
@@ -41,19 +41,19 @@ class KafkaSource(KafkaConnection, Source):
     `session_timeout` moves no partitions. Must be unique in the group."""
 
     assignment: Literal["auto", "cooperative", "range"] = "auto"
-    """How the group assigns partitions. `cooperative` moves as few as possible. `range` gives the same partition number
-    of all topics to one replica, so that spans and logs of a trace meet; all replicas pause briefly when one joins or
-    leaves. `auto` is `range` if more than one topic has traces or logs, else `cooperative`."""
+    """How the group assigns partitions. `cooperative` moves as few as possible. `range` assigns the same partition
+    number of all topics to one replica, so that spans and logs of a trace meet; all replicas pause briefly when one
+    joins or leaves. `auto` means `range` if more than one topic has traces or logs, else `cooperative`."""
 
     session_timeout: Duration = Field(default=30.0, ge=1, le=1800)
-    """How long without a heartbeat until the group reassigns a replica's partitions."""
+    """How long a replica may go without a heartbeat before the group reassigns its partitions."""
 
     revoke_timeout: Duration = Field(default=2.0, ge=0, le=15)
-    """How long a revoked partition may finish its messages in work; the next replica takes the rest."""
+    """How long to finish the messages in progress of a revoked partition; the next replica takes the rest."""
 
     dead_letters: str | None = "rag-monitor-dead-letters"
-    """Topic for messages that cannot be read, unchanged, with headers for origin and reason. `null`: count and skip
-    them."""
+    """Topic for messages that cannot be read. They are sent unchanged, with headers for origin and reason. `null`: only
+    count and skip them."""
 
     fetch_max_bytes: Size = Field(default=16 * 1024**2, gt=0, lt=2 * 1024**3)
     """Maximum bytes of one fetch from a broker, below 2 GiB."""
@@ -69,15 +69,15 @@ class KafkaSource(KafkaConnection, Source):
     share of `limits.memory`."""
 
     max_unfinished: int = Field(default=200_000, gt=0)
-    """Maximum messages with offsets that cannot be committed yet, because they or earlier ones are unfinished. Above it
-    partitions are paused."""
+    """Maximum messages whose offsets cannot be committed yet, because they or earlier ones are unfinished. Above it,
+    reading stops until some are finished."""
 
     max_spans: int = Field(default=10_000, gt=0)
-    """Maximum spans, log records or rows in one message. A message with more is a dead letter."""
+    """Maximum spans, log records or rows in one message. A message with more becomes a dead letter."""
 
     max_span_bytes: Size = Field(default=4 * 1024**2, gt=0)
     """Maximum encoded size of a span, log record or row. Larger ones are rejected and counted; the rest of the message
-    is kept. The trace of such a span is incomplete."""
+    is kept. The trace of a rejected span is incomplete."""
 
     max_resource_bytes: Size = Field(default=1024**2, gt=0)
     """Maximum encoded size of a resource or a scope. The spans or log records of larger ones are rejected and counted;
@@ -106,7 +106,7 @@ class KafkaSource(KafkaConnection, Source):
 
     @property
     def assignor(self) -> Literal["cooperative", "range"]:
-        """The assignment, with `auto` resolved."""
+        """The value of `assignment`, with `auto` resolved."""
         if self.assignment != "auto":
             return self.assignment
         return "range" if sum(topic.encoding != "case" for topic in self.topics.values()) > 1 else "cooperative"
@@ -116,7 +116,7 @@ class KafkaSource(KafkaConnection, Source):
         return self.fetch_max_bytes
 
     def external_copies(self) -> str:
-        """Name the topics read, and that of dead letters."""
+        """Name the topics that are read, and the dead-letter topic."""
         topics = [*self.topics, *([self.dead_letters] if self.dead_letters is not None else [])]
         return f"kafka {self.address} {', '.join(topics)}: the telemetry itself"
 
@@ -133,7 +133,7 @@ class KafkaSource(KafkaConnection, Source):
     async def _serve(
         self, intake: Intake, runtime: Runtime, listening: Callable[[str], None], stop: anyio.Event
     ) -> None:
-        """Run until `stop`; being cancelled does not cut it short."""
+        """Run until `stop`; cancellation does not interrupt it."""
         from monitor.sources._kafka_messages import Bounds, Messages  # noqa: PLC0415
         from monitor.transport.kafka.consumer import Consumer  # noqa: PLC0415 - kafka-python is slow to import
         from monitor.transport.kafka.dead_letters import DeadLetters  # noqa: PLC0415
@@ -159,7 +159,7 @@ class KafkaSource(KafkaConnection, Source):
                     sending.cancel_scope.cancel()
 
     def _letter_sender(self, runtime: Runtime) -> Any:
-        """Return a producer for dead letters, connected with the first of them."""
+        """Return a producer for dead letters, which connects at the first letter."""
         from contextlib import nullcontext  # noqa: PLC0415
 
         from monitor.transport.kafka.producer import Sending, open_producer  # noqa: PLC0415

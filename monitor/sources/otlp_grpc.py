@@ -12,8 +12,8 @@ from monitor.stages import Intake, Runtime
 from monitor.transport.http.listener import ListenerOptions
 from monitor.transport.otlp.receiver import OtlpReceiver, Reception
 
-_LARGEST: Final = 2**31 - 1  # what gRPC takes: it keeps its options in C ints, and so many connections end the process
-_LONGEST: Final = _LARGEST // 1000  # seconds, which it takes as milliseconds
+_LARGEST: Final = 2**31 - 1  # gRPC stores its options in C ints; with this many connections it ends the process
+_LONGEST: Final = _LARGEST // 1000  # seconds, which gRPC takes as milliseconds
 
 
 class OtlpGrpc(OtlpReceiver):
@@ -31,20 +31,20 @@ class OtlpGrpc(OtlpReceiver):
     """Port to listen on; 0 picks a free one."""
 
     max_concurrent_streams: int = Field(default=256, gt=0, le=_LARGEST)
-    """Maximum concurrent calls per connection; further ones wait at the sender."""
+    """Maximum concurrent calls per connection; further calls wait at the sender."""
 
     handshake_timeout: Duration = Field(default=60.0, gt=0, le=_LONGEST)
-    """How long a new connection may take to complete the HTTP/2 handshake before it is closed. At most 24 days."""
+    """How long a new connection may take to complete the HTTP/2 handshake before it is closed; at most 24 days."""
 
     body_timeout: Duration = Field(default=60.0, gt=0)
     """How long the message of a call may take to arrive before the call is ended with DEADLINE_EXCEEDED."""
 
     idle_timeout: Duration = Field(default=300.0, gt=0, le=_LONGEST)
-    """How long to keep a connection without calls open. At most 24 days. Connections with a client that
-    answers no ping are closed sooner, after 80 seconds."""
+    """How long to keep a connection without calls open; at most 24 days. A connection whose client does not answer
+    pings is closed after 80 seconds."""
 
     max_connections: int = Field(default=1024, gt=0, lt=_LARGEST)
-    """Maximum connections. Further ones are closed at once; senders retry."""
+    """Maximum connections. Further connections are closed at once; senders retry."""
 
     @model_validator(mode="after")
     def _speakable(self) -> Self:

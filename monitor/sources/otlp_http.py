@@ -31,7 +31,7 @@ class OtlpHttp(OtlpReceiver):
     """Path for traces."""
 
     logs_path: str = "/v1/logs"
-    """Path for log records, in which some instrumentations send prompts and answers."""
+    """Path for log records, which some instrumentations use for prompts and answers."""
 
     cases_path: str = "/v1/cases"
     """Path for rows: requests with their answers as JSON, for services without traces."""
@@ -43,10 +43,11 @@ class OtlpHttp(OtlpReceiver):
     """Origins of web pages that may send (CORS), such as `https://app.example.com`; `*` allows any. Default: none."""
 
     hosts: tuple[HostName, ...] = ()
-    """Host names under which requests may arrive where no token is required and `host` is an address of this machine
-    only, such as that of a reverse proxy that passes its own name on. Names without a dot, and those that end in
-    `.svc`, `.cluster.local`, `.internal` or `.localhost`, need not be listed. Other names are refused (403): a website
-    could send under one of its own, through a visitor's browser. What a browser sends must always have a known name."""
+    """Host names under which requests may arrive if no token is required and `host` is an address that only this
+    machine can reach. An example is a reverse proxy that passes on its own name. Names without a dot, and names that
+    end in `.svc`, `.cluster.local`, `.internal` or `.localhost`, need not be listed. Other names are refused (403),
+    because a website could send under its own name, through a visitor's browser. Requests from a browser must always
+    use a known name."""
 
     head_timeout: Duration = Field(default=60.0, gt=0)
     """How long the headers of a request may take to arrive before the connection is closed."""

@@ -1,1 +1,1 @@
-"""Provide addresses, TLS, tokens and time limits for every server and client that speaks HTTP."""
+"""Addresses, TLS, tokens and time limits for every HTTP server and client."""

@@ -1,7 +1,7 @@
-"""Check who sends a request: bearer tokens, in constant time and rotated without a restart, and websites.
+"""Check who sends a request: bearer tokens, compared in constant time and rotated without a restart, and websites.
 
-Without a token a website could send too, through the browser of a visitor who has access: from its own address, or from
-a name of its own that it points at this port (DNS rebinding).
+Without a token, a website could send too, through the browser of a visitor who has access: from its own address, or
+under its own name pointed at this port (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HASHED = re.compile(r"sha256:([0-9a-fA-F]{64})")
 _SCHEME = "bearer "
 _HOST = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*\.?")
 _PRIVATE: Final = (".localhost", ".internal", ".svc", ".cluster.local")
-"""Ends of names that no website can have: they are not in the public DNS."""
+"""Suffixes of names that no website can have: they are not in the public DNS."""
 
 
 class Auth(BaseModel):
@@ -50,9 +50,9 @@ class Auth(BaseModel):
         return self
 
     def gate(self, clock: Clock, events: Events) -> Gate:
-        """Return the check. Raises `ConfigError` where the token file cannot be read or holds no token."""
+        """Return the check. Raises `ConfigError` if the token file cannot be read or contains no token."""
         if self.token_file is None:
-            assert self.token is not None  # noqa: S101 - the validator says so
+            assert self.token is not None  # noqa: S101 - ensured by the validator
             digests = _digests([self.token.get_secret_value()])
             return Gate(lambda: digests)
         path = self.token_file
@@ -68,7 +68,7 @@ class Gate:
     def __call__(self, authorization: str | None) -> None:
         """Check the value of the `authorization` header.
 
-        A wrong token is `UNAUTHENTICATED`, as a missing one is: permissions are only for senders that are known.
+        A wrong token is `UNAUTHENTICATED`, like a missing one: permission errors are for known senders only.
         """
         if authorization is None:
             raise Unauthenticated("a bearer token is required", 'Bearer realm="rag-monitor"')
@@ -106,11 +106,11 @@ def is_named(host: str, names: Collection[str]) -> bool:
 
 
 class WebsiteGuard:
-    """Says why a request without a token is refused: a website may have sent it.
+    """Refuses requests without a token that a website may have sent.
 
-    `names` are host names of this port besides its addresses. `origins` are those of pages that may send. With
-    `any_host` programs may use any name for this port: they are recognised by sending neither `Origin` nor
-    `Sec-Fetch-Site`, of which browsers send one with each POST.
+    `names` are host names of this port besides its addresses. `origins` are the origins of pages that may send. With
+    `any_host`, programs may use any name for this port: they are recognised because they send neither `Origin` nor
+    `Sec-Fetch-Site`, while browsers send one of them with each POST.
     """
 
     def __init__(self, names: Collection[str], origins: Collection[str] = (), *, any_host: bool = False) -> None:
@@ -119,10 +119,10 @@ class WebsiteGuard:
         self._any_host = any_host
 
     def why_refused(self, host: str, origin: str | None, site: str | None) -> str:
-        """Return the reason for the sender, empty if there is none. Takes three headers: None where one is missing."""
+        """Return the reason for a refusal, empty if there is none. Takes three headers; a missing one is None."""
         is_program = origin is None and site is None
         if not (is_program and self._any_host) and not is_named(host, self._names):
-            return f"the host name {host[:100]!r} may be of a website: connect by address, or add it to `hosts`"
+            return f"the host name {host[:100]!r} may be a website's: connect by address, or add it to `hosts`"
         if is_program or "*" in self._origins or origin in self._origins:
             return ""
         if site is not None and site != "same-origin":

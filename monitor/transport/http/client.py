@@ -1,7 +1,8 @@
 """Check the addresses that the monitor sends to, set up TLS for clients, and send requests with a blocking client.
 
-Addresses come from the configuration, so the checks guard against mistakes: they allow ordinary web addresses, never
-those that hand out a machine's credentials. A host name is resolved when it is called (`pinned.py`), by the same list.
+Addresses come from the configuration, so the checks guard against mistakes: they allow ordinary web addresses, but
+never an address that hands out a machine's credentials. When a host name is called, the resolved addresses are checked
+against the same list (`pinned.py`).
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ def check_address(
     """Refuse a URL that is not plain http(s), carries credentials, or names a link-local or metadata address.
 
     Other spellings of an IP address (decimal, hexadecimal, short, IPv4 within IPv6) are read as the system's resolver
-    reads them. `use_instead` names the option that takes credentials, for the message. Webhooks `allow_query`.
-    `allow_link_local` is the value of that option; None where it does not exist. Raises `ValueError`, which continues a
-    sentence about the URL and repeats only its scheme and host.
+    reads them. `use_instead` names the option for credentials, for the message. Webhooks set `allow_query`.
+    `allow_link_local` is the value of that option; None if there is no such option. Raises `ValueError`, whose message
+    continues a sentence about the URL and repeats only its scheme and host.
     """
     try:
         parts = urlsplit(url)
@@ -71,7 +72,7 @@ def check_address(
 def check_receiver(url: str, *, use_instead: str = "", allow_query: bool = False) -> None:
     """Refuse a URL as `check_address` does, and any that is not plain ASCII without spaces.
 
-    Raises `ValueError`, which continues a sentence about the URL.
+    Raises `ValueError`, whose message continues a sentence about the URL.
     """
     check_address(url, use_instead=use_instead, allow_query=allow_query)
     if not url.isascii() or not url.isprintable() or " " in url:
@@ -88,7 +89,7 @@ def webhook_url(url: str) -> str:
 
 
 def hands_out_credentials(url: str) -> bool:
-    """Tell whether the host of a URL of any scheme is a link-local or metadata address. It is not resolved."""
+    """Return whether the host of a URL of any scheme is a link-local or metadata address. It is not resolved."""
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:
@@ -97,24 +98,24 @@ def hands_out_credentials(url: str) -> bool:
 
 
 class RefusedAddressError(OSError):
-    """A host name leads to an address that hands out credentials: no connection was made."""
+    """A host name resolves to an address that hands out credentials: no connection was made."""
 
 
 def is_metadata_address(address: str) -> bool:
-    """Tell whether an IP address, as a resolver returns it, is a link-local, multicast or metadata address."""
+    """Return whether an IP address, as a resolver returns it, is a link-local, multicast or metadata address."""
     found = _address(address)
     return found is not None and _is_metadata(found)
 
 
 def checked_addresses(host: str) -> tuple[str, ...]:
-    """Return the IP addresses of `host`, in the resolver's order; none where it does not resolve. Blocks.
+    """Return the IP addresses of `host`, in the resolver's order; empty if it does not resolve. Blocks.
 
-    Raises `RefusedAddressError` where one of them is a link-local or metadata address.
+    Raises `RefusedAddressError` if one of them is a link-local or metadata address.
     """
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        return ()  # the connection fails and says so
+        return ()  # connecting fails and reports it
     addresses = tuple(dict.fromkeys(str(one[4][0]) for one in found))
     if any(map(is_metadata_address, addresses)):
         raise RefusedAddressError(f"the host name {host} leads to a link-local or metadata address")
@@ -128,8 +129,8 @@ _guarded: Final = threading.local()
 def checked_connections() -> Iterator[None]:
     """Refuse connections of this thread to link-local and metadata addresses, whichever library makes them.
 
-    Checked is the address that the socket is given, after any resolving. Threads that a library starts are not seen,
-    nor what connects without Python's sockets, as gRPC does.
+    The check applies to the address passed to the socket, after any name resolution. It does not cover threads that a
+    library starts, or connections made without Python's sockets, as gRPC does.
     """
     _watch_connections()
     before = getattr(_guarded, "on", False)
@@ -142,7 +143,7 @@ def checked_connections() -> Iterator[None]:
 
 @cache
 def _watch_connections() -> None:
-    """Look at each connection before it is made; once a process, as such a hook cannot be removed."""
+    """Install the hook that checks each connection before it is made; once per process, as it cannot be removed."""
     sys.addaudithook(_on_event)
 
 
@@ -169,7 +170,7 @@ def _is_metadata(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool
 
 
 def _plain(host: str) -> str:
-    """Write a host as resolvers do: full-width digits and dots as plain ones, no dot at the end."""
+    """Normalise a host as resolvers do: full-width digits and dots become plain ones, and a final dot is removed."""
     return unicodedata.normalize("NFKC", host).replace("\N{IDEOGRAPHIC FULL STOP}", ".").rstrip(".").lower()
 
 
@@ -186,11 +187,11 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _within(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """Return the IPv4 address that an IPv6 address stands for, else the address itself."""
+    """Return the IPv4 address embedded in an IPv6 address, else the address itself."""
     last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     if any(address in network for network in _NAT64):
         return last
-    if int(address) >> 32 == 0 and int(address) > 1:  # IPv4-compatible; `::` and `::1` are none
+    if int(address) >> 32 == 0 and int(address) > 1:  # IPv4-compatible, which `::` and `::1` are not
         return last
     teredo = address.teredo
     return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo is not None else address)
@@ -212,10 +213,10 @@ Address = Annotated[str, AfterValidator(receiver_address), Field(examples=["http
 
 
 class ClientTls(Component):
-    """TLS of a client: how it verifies the server and identifies itself. Files are read at start."""
+    """TLS options of a client: how it verifies the server and identifies itself. Files are read at start."""
 
     ca_file: Path | None = None
-    """CA bundle (PEM) that verifies the server. Default: the system's."""
+    """CA bundle (PEM) to verify the server. Default: the system's."""
 
     cert_file: Path | None = None
     """Client certificate (PEM) for mTLS, with `key_file`."""
@@ -256,17 +257,17 @@ class FetchedResponse(NamedTuple):
 
 
 class HttpClient:
-    """Sends requests to one server and bounds time and size. Uses no proxy, no `.netrc`, one connection a request.
+    """Sends requests to one server, bounded in time and size. Uses no proxy, no `.netrc`, a new connection per request.
 
     Args:
         url: the address that paths are appended to, without a trailing slash.
         token: sent as `Authorization: Bearer TOKEN`, to this server only.
-        ca_file: certificates of the authorities that sign the server's, PEM; the system's unless given.
+        ca_file: CA certificates (PEM) to verify the server; by default the system's.
         timeout: seconds to connect, and seconds between two parts of the response.
-        follow_redirects: whether a redirect is followed. The token does not go along to another server.
+        follow_redirects: whether to follow redirects. The token is not sent to another server.
 
     Raises:
-        ConfigError: the token is no single word, `ca_file` cannot be read, or `url` is not https.
+        ConfigError: the token is not a single word, or `ca_file` is set and cannot be read or `url` is not https.
     """
 
     def __init__(
@@ -297,9 +298,7 @@ class HttpClient:
     ) -> FetchedResponse:
         """Send a GET request, or a POST request with a form or a JSON document.
 
-        Raises `MonitorError` that says why there is no response.
-
-        The body is cut at 64 MiB.
+        Raises `MonitorError`, with the reason, if there is no response. The body is cut at 64 MiB.
         """
         import httpx  # noqa: PLC0415 - takes 0.13 s, and most commands send nothing
 
@@ -325,7 +324,7 @@ class HttpClient:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the operating system's error where that is the cause, else the library's."""
+    """Return the operating system's error if that is the cause, else the library's."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.strerror:

@@ -13,14 +13,14 @@ from monitor.telemetry.events import Event, Events
 
 T = TypeVar("T")
 
-_LOOK_EVERY = 1.0  # seconds: rotation need not be noticed faster, and each check costs one system call per file
+_LOOK_EVERY = 1.0  # seconds: a rotation need not be noticed faster, and each check costs one system call per file
 
 
 class Reloaded(Generic[T]):
     """The result of `load`, which is called again when one of its files has changed.
 
-    Raises the `ConfigError` of `load` if the first call fails. Later, a file that is missing or unreadable for a moment
-    leaves the last good value in use, and an event says so.
+    Raises the `ConfigError` of `load` if the first call fails. If a file is missing or unreadable later, the last good
+    value stays in use, and an event reports it.
     """
 
     def __init__(self, paths: Sequence[Path], load: Callable[[], T], clock: Clock, events: Events) -> None:

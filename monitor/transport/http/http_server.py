@@ -1,6 +1,6 @@
-"""Run the ASGI server (uvicorn with httptools) as a coroutine, with the time limits that it lacks.
+"""Run the ASGI server (uvicorn with httptools) as a coroutine, and add the time limits that it lacks.
 
-Import this only where a server is about to run: uvicorn takes a tenth of a second to import.
+Import this only when a server is about to run: uvicorn takes a tenth of a second to import.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from monitor.stages.doors import Door
 from monitor.transport.http.listener import ListenerOptions, bind, in_words
 
 _MAX_HEAD_BYTES = 64 * 1024
-_HIGH_WATER = 256 * 1024  # bytes of a body that wait for their reader; the event loop reads as many at once
-_GRACE = 1  # seconds for running requests when the server stops
+_HIGH_WATER = 256 * 1024  # bytes of a body buffered for its reader; the event loop reads this many at once
+_GRACE = 1  # seconds for requests in progress when the server stops
 
 
 _RELOADING = b"the monitor is reloading its configuration; try again\n"
 
 
 class Timeouts(NamedTuple):
-    """Time limits in seconds: for the head and body of a request, for reading an answer, and for idle connections."""
+    """Time limits in seconds: to receive a request's head and body, to send an answer, and for idle connections."""
 
     head: float
     body: float
@@ -41,7 +41,7 @@ class Timeouts(NamedTuple):
 def server(
     options: ListenerOptions, timeouts: Timeouts, runtime: Runtime
 ) -> Callable[[Door[Any], Callable[[str], None]], Awaitable[None]]:
-    """Return what runs the server of a door at the address of `options`.
+    """Return a function that runs the server of a door at the address of `options`.
 
     It raises `ConfigError` if the port is taken or a file cannot be read.
     """
@@ -56,7 +56,7 @@ def server(
 
 
 class _HttpFront:
-    """Passes each request on to the application that is behind a door at that time."""
+    """Passes each request on to the application that is currently behind the door."""
 
     def __init__(self, door: Door[Any]) -> None:
         self._door = door
@@ -75,7 +75,7 @@ class _HttpFront:
         except asyncio.CancelledError:
             if task not in door.cut:
                 raise
-            with contextlib.suppress(RuntimeError):  # the response has begun; uvicorn closes the connection then
+            with contextlib.suppress(RuntimeError):  # if the response has begun, uvicorn closes the connection
                 await _busy(send)
         finally:
             door.running.discard(task)
@@ -86,7 +86,7 @@ async def _busy(send: Any) -> None:
         (b"content-type", b"text/plain; charset=utf-8"),
         (b"content-length", b"%d" % len(_RELOADING)),
         (b"retry-after", b"1"),
-        (b"connection", b"close"),  # what is left of the body is not read
+        (b"connection", b"close"),  # the rest of the body is not read
     ]
     await send({"type": "http.response.start", "status": 503, "headers": headers})
     await send({"type": "http.response.body", "body": _RELOADING})
@@ -95,7 +95,7 @@ async def _busy(send: Any) -> None:
 async def serve(
     app: Any, bound: socket.socket, tls: ssl.SSLContext | None, timeouts: Timeouts, listening: Callable[[], None]
 ) -> None:
-    """Serve `app` on a bound socket until cancelled; then running requests have a second to finish."""
+    """Serve `app` on a bound socket until cancelled; then requests in progress have a second to finish."""
     config = uvicorn.Config(
         app,
         http=functools.partial(_Protocol, timeouts=timeouts),  # type: ignore[arg-type] # it is called like the class
@@ -107,7 +107,7 @@ async def serve(
         proxy_headers=False,
         server_header=False,
         date_header=False,
-        timeout_keep_alive=timeouts.idle,  # type: ignore[arg-type] # only ever given to call_later
+        timeout_keep_alive=timeouts.idle,  # type: ignore[arg-type] # only ever passed to call_later
         timeout_graceful_shutdown=_GRACE,
         ssl_context_factory=(lambda _config, _default: tls) if tls is not None else None,
     )
@@ -144,7 +144,7 @@ class _Server(uvicorn.Server):
 
 
 class _FirstPiece:
-    """The first piece of a body, in place of uvicorn's `bytearray`: not copied if it is read before the next comes."""
+    """The first piece of a body, in place of uvicorn's `bytearray`: not copied if it is read before the next piece."""
 
     __slots__ = ("_content",)
 
@@ -162,7 +162,7 @@ class _FirstPiece:
 
 
 class _Protocol(HttpToolsProtocol):
-    """One connection. Half-open and stalled ones are cut, so that they cannot add up."""
+    """One connection. Half-open and stalled connections are closed, so that they cannot accumulate."""
 
     def __init__(self, *args: Any, timeouts: Timeouts, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -185,7 +185,7 @@ class _Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        # Checked after the data, so that a request that arrives in one piece costs no timer.
+        # Checked after the data, so that a request that arrives in one piece needs no timer.
         if self._arriving == "head":
             self._head_bytes += len(data)
             if self._head_bytes > _MAX_HEAD_BYTES:

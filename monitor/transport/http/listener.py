@@ -18,7 +18,7 @@ class ListenerOptions(Component):
     """Options of a server: its address, and who may connect."""
 
     needs_restart: ClassVar[frozenset[str]] = frozenset({"host", "port", "tls"})
-    """Options of the server itself, which goes on when the configuration is reloaded."""
+    """Options of the server itself, which keeps running when the configuration is reloaded."""
 
     host: str = "127.0.0.1"
     """Address to listen on. An address that other machines can reach requires `tls` with `auth` or client certificates,
@@ -38,7 +38,7 @@ class ListenerOptions(Component):
 
     @property
     def door_key(self) -> tuple[str, str, int]:
-        """What tells this server from others of the process."""
+        """The key that identifies this server within the process."""
         return type(self).__name__, self.host, self.port
 
     @model_validator(mode="after")
@@ -53,7 +53,7 @@ class ListenerOptions(Component):
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a server on `host`. Of names, only `localhost` counts."""
+    """Return whether only this machine can reach a server on `host`. The only host name accepted is `localhost`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

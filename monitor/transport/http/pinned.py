@@ -1,9 +1,9 @@
-"""Connect only to addresses that were checked: below a client, its host name is resolved, checked, and replaced.
+"""Connect only to addresses that were checked: a client's host name is resolved, checked, and replaced by the address.
 
-A name may lead to a metadata service, which hands out a machine's credentials, and lead elsewhere a moment later. So
-the connection goes to the very address that was checked. Through a proxy, the proxy resolves.
+A name may resolve to a metadata service, which hands out a machine's credentials, and to another address a moment
+later. So the connection goes to exactly the address that was checked. Through a proxy, the proxy resolves the name.
 
-Import this only where calls are made: httpx takes a tenth of a second to import.
+Import this only when calls are made: httpx takes a tenth of a second to import.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ import httpx
 from monitor.transport.http.client import RefusedAddressError, is_metadata_address
 
 _CONNECT: Final = 3.0
-"""Seconds for an address, at most, before the next one of the same name is tried."""
+"""The longest that one address is tried before the next address of the same name, in seconds."""
 _LEAST: Final = 0.001
 
 
 def pinned(client: httpx.AsyncClient, allow: Callable[[], bool] = lambda: False) -> httpx.AsyncClient:
-    """Put the check below a client, except where it goes through a proxy. `allow` says whether all are permitted."""
+    """Add the check to a client, except through a proxy. `allow` returns whether all addresses are permitted."""
     client._transport = PinnedTransport(client._transport, allow)  # noqa: SLF001 - or httpx ignores proxies
     return client
 
 
 class PinnedTransport(httpx.AsyncBaseTransport):
-    """Resolves the host of each request and passes it on with an address instead. Names stay in `Host` and in TLS.
+    """Resolves the host of each request and passes the request on with an address. The name stays in `Host` and in TLS.
 
-    The `connect` timeout of a request holds for all of that together: the resolver, and each address in turn.
+    The `connect` timeout of a request covers everything: the resolver, and each address in turn.
 
-    Raises `httpx.ConnectError` where the name does not resolve, or leads to a link-local or metadata address.
+    Raises `httpx.ConnectError` if the name does not resolve, or resolves to a link-local or metadata address.
     """
 
     def __init__(self, transport: httpx.AsyncBaseTransport, allow: Callable[[], bool]) -> None:
@@ -45,7 +45,7 @@ class PinnedTransport(httpx.AsyncBaseTransport):
         self._good: dict[str, str] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request to the first address of its host that takes a connection."""
+        """Send a request to the first address of its host that accepts a connection."""
         url, host, extensions = request.url, request.url.host, request.extensions
         timeout = dict(extensions.get("timeout") or {})
         with anyio.move_on_after(timeout.get("connect")) as resolving:
@@ -83,21 +83,21 @@ class PinnedTransport(httpx.AsyncBaseTransport):
         if not self._allow() and any(map(is_metadata_address, addresses)):
             refused = RefusedAddressError(f"the host name {host} leads to a link-local or metadata address")
             raise httpx.ConnectError(str(refused), request=request) from refused
-        if any("%" in one for one in addresses):  # a zone cannot stand in a URL
+        if any("%" in one for one in addresses):  # a URL cannot contain a zone
             return [host]
         good = self._good.get(host)
         return [good, *(one for one in addresses if one != good)] if good in addresses else addresses
 
 
 def _share(left: float, addresses: int) -> float | None:
-    """Return the seconds for the first of so many addresses, of the seconds `left` for all; None: no limit."""
+    """Return the time limit of the first of so many addresses, with `left` seconds for all of them; None: no limit."""
     if addresses > 1:
         return max(min(_CONNECT, left / addresses), _LEAST)
     return max(left, _LEAST) if math.isfinite(left) else None
 
 
 def _is_address(host: str) -> bool:
-    """Tell whether a host is an address in its usual form. Others, such as `2130706433`, are left to the resolver."""
+    """Return whether a host is an address in its usual form. Other forms, such as `2130706433`, go to the resolver."""
     try:
         return str(ipaddress.ip_address(host)) == host
     except ValueError:

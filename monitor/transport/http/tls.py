@@ -15,21 +15,21 @@ from monitor.transport.http import files
 
 
 class Tls(BaseModel):
-    """The certificate that a server shows, and the authority of the clients that it trusts."""
+    """The certificate that a server presents, and the authorities of the clients that it trusts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     cert_file: Path
-    """The certificate chain of this server, PEM. Read again when it changes, for new connections."""
+    """Certificate chain of this server (PEM). Read again when it changes, for new connections."""
 
     key_file: Path
-    """The private key to the certificate, PEM, without a passphrase. Read again when it changes."""
+    """Private key of the certificate (PEM), without a passphrase. Read again when it changes."""
 
     client_ca_file: Path | None = None
-    """Certificates of the authorities that sign clients, PEM. Where given, every client must show its own (mTLS)."""
+    """CA certificates (PEM) to verify clients. If set, every client must present a certificate (mTLS)."""
 
     min_version: Literal["1.2", "1.3"] = "1.2"
-    """The lowest version of TLS that is spoken."""
+    """Lowest accepted TLS version."""
 
     @property
     def paths(self) -> list[Path]:
@@ -68,7 +68,7 @@ class Tls(BaseModel):
 
 
 def load_chain(context: ssl.SSLContext, cert_file: Path, key_file: Path, password: str = "") -> None:
-    """Identify with a certificate and its key, both PEM. Raises `ConfigError`."""
+    """Load a certificate and its key, both PEM, into `context`. Raises `ConfigError`."""
     files.read(cert_file, "the certificate")
     files.read(key_file, "the private key")
     try:

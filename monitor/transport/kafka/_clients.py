@@ -23,7 +23,7 @@ _BATCH_BYTES = 64 * 1024
 class Sending:
     """Options for sending records. Durations in seconds, sizes in bytes.
 
-    `compression` None: none. `largest` is the maximum size of a record before compression.
+    `compression` is None for no compression. `largest` is the maximum size of a record before compression.
     """
 
     delivery_timeout: float = 120.0
@@ -32,7 +32,7 @@ class Sending:
 
 
 class Clients:
-    """Makes producers of kafka-python, for use in one thread. None of its methods raises."""
+    """Creates kafka-python producers, for use in one thread. No method raises."""
 
     def __init__(self, connection: KafkaConnection, sending: Sending, events: Events, clock: Clock) -> None:
         self._connection = connection
@@ -45,7 +45,7 @@ class Clients:
         self._told: set[str] = set()
 
     def connect(self, *, idempotent: bool) -> Any:
-        """Make a client; None where no broker can be reached. Tries at most once a second, for three seconds."""
+        """Create a client; None if no broker can be reached. Tries at most once a second, for up to three seconds."""
         if self._clock.monotonic() < self._connect_at:
             return None
         from kafka import KafkaProducer  # noqa: PLC0415 - a monitor without Kafka does not pay for it
@@ -77,7 +77,7 @@ class Clients:
         return client
 
     def is_there(self, client: Any, topic: str) -> bool:
-        """Return whether the topic has partitions; ask the brokers at most every two seconds."""
+        """Return whether the topic has partitions. Asks the brokers at most every two seconds."""
         if topic in self._there:
             return True
         if self._clock.monotonic() < self._ask_at.get(topic, 0.0):
@@ -96,7 +96,7 @@ class Clients:
         return True
 
     def missing(self, client: Any, topic: str) -> tuple[str, float]:
-        """Return why a record for `topic` cannot be sent now, and the seconds until the next attempt may succeed."""
+        """Return why a record for `topic` cannot be sent now, and how many seconds until an attempt may succeed."""
         now = self._clock.monotonic()
         if client is None:
             return "cannot reach any broker", self._connect_at - now
@@ -104,12 +104,12 @@ class Clients:
 
     @staticmethod
     def close(client: Any) -> None:
-        """Close a client; its unsent records fail. Takes about two seconds at most."""
+        """Close a client; its unsent records fail. Takes at most about two seconds."""
         if client is None:
             return
         try:
             client.close(timeout=0.5)
-        except Exception:  # noqa: BLE001 - it raises when it cannot flush, without having ended
+        except Exception:  # noqa: BLE001 - it raises if it cannot flush, and then has not ended
             with contextlib.suppress(Exception):
                 client._sender.force_close()  # noqa: SLF001 - there is no public way
                 client._sender.join(1.0)  # noqa: SLF001

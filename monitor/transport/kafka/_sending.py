@@ -1,9 +1,9 @@
-"""Run the producer's thread: all calls of kafka-python that may block, and all ways in which a send can end.
+"""Run the producer's thread, which makes all kafka-python calls that may block and handles every way a send can end.
 
-Works around three limits of the client. It blocks while it looks a topic up: missing topics are looked up rarely and
-briefly. An idempotent client fails for good with the first record that a broker refuses, and fails all records beside
-it: such a client is replaced, and a record counts as refused only once it was refused alone. Its buffer is not
-bounded, so the caller bounds its own.
+Works around three limits of the client. It blocks while it looks up a topic: missing topics are looked up rarely and
+briefly. An idempotent client fails for good at the first record that a broker refuses, and fails all records sent with
+it: such a client is replaced, and a record counts as refused only once it was refused alone. Its buffer is not bounded,
+so the caller bounds its own.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Failed:
 
 
 class SendingThread:
-    """Sends records until stopped; calls `ended` for each, on any thread: None, `InvalidData` or `MonitorError`."""
+    """Sends records until stopped. Calls `ended` for each, on any thread: None, `InvalidData` or `MonitorError`."""
 
     def __init__(
         self,
@@ -91,11 +91,11 @@ class SendingThread:
         self._thread.start()
 
     def send(self, record: OutgoingRecord) -> None:
-        """Queue a record. From any thread."""
+        """Queue a record. Callable from any thread."""
         self._inbox.put(record)
 
     def ask(self, topic: str, answer: Callable[[bool], None]) -> None:
-        """Call `answer`, in the thread, with True if a broker knows `topic` now; False also without a broker."""
+        """Call `answer`, in the thread, with whether a broker knows `topic` now; False also if there is no broker."""
 
         def look() -> None:
             if self._client is None:
@@ -105,11 +105,11 @@ class SendingThread:
         self._inbox.put(look)
 
     def renew(self) -> None:
-        """Replace a client that has been silent for too long. From any thread."""
+        """Replace a client that has been silent for too long. Callable from any thread."""
         self._drop(self._client)
 
     def stop(self, seconds: float) -> None:
-        """Fail everything in flight and stop; blocks for at most the given number of seconds."""
+        """Fail everything in flight and stop; block for at most `seconds`."""
         self._stopping.set()
         self._inbox.put(None)
         self._thread.join(seconds)
@@ -185,7 +185,7 @@ class SendingThread:
             future.add_errback(lambda error: self._inbox.put(_Failed(record, client, error)))
 
     def _react(self, failed: _Failed) -> None:
-        """Retry a failed record: alone where a broker refused it, with a new client unless the error was retriable."""
+        """Retry a failed record: alone if a broker refused it, and with a new client unless the error was retriable."""
         from kafka.errors import RetriableError  # noqa: PLC0415
 
         error, record = failed.error, failed.record
@@ -195,7 +195,7 @@ class SendingThread:
         self._again(record, describe(error), 0.0 if record.alone else _AGAIN)
 
     def _send_alone(self, record: OutgoingRecord) -> None:
-        """Send a record alone, since a refusal may fail others; not idempotent, so that the client survives."""
+        """Send a record alone, because a refusal may fail others; not idempotently, so that the client survives."""
         from kafka.errors import KafkaError, MessageSizeTooLargeError  # noqa: PLC0415
 
         if self._single is None:

@@ -1,4 +1,4 @@
-"""Make consumers of kafka-python, and read the private state of them that this package depends on."""
+"""Create kafka-python consumers, and read the private state of them that this package depends on."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class ConsumerSettings:
     max_in_flight_bytes: int = 32 * 1024**2
     request_timeout: float = 15.0
     needed: Sequence[str] = ()
-    """Topics that are written to, and must exist too."""
+    """Topics to write to, which must exist too."""
 
 
 def make_consumer(settings: ConsumerSettings, clock: Clock) -> Any:
-    """Connect a consumer of the group. Raises `KafkaTimeoutError` where no broker answers within ten seconds."""
+    """Connect a consumer of the group. Raises `KafkaTimeoutError` if no broker answers within ten seconds."""
     made: list[Any] = []
 
     def client(**options: Any) -> Any:
@@ -58,7 +58,7 @@ def make_consumer(settings: ConsumerSettings, clock: Clock) -> Any:
             partition_assignment_strategy=[_ASSIGNORS[settings.assignor]],
             session_timeout_ms=session,
             heartbeat_interval_ms=min(3_000, session // 4),
-            # Limit for a member that is alive but does not poll: the watchdog is faster.
+            # Limit for a member that is alive but does not poll; our watchdog is faster.
             max_poll_interval_ms=max(60_000, 2 * session),
             enable_auto_commit=False,
             auto_offset_reset="earliest",
@@ -83,7 +83,7 @@ def make_consumer(settings: ConsumerSettings, clock: Clock) -> Any:
 
 
 def _why(client: Any, clock: Clock) -> Exception | None:
-    """Find out why no broker can be reached: kafka-python logs the cause, and raises only a time-out."""
+    """Find out why no broker can be reached: kafka-python logs the cause, and only raises a timeout."""
 
     async def connect() -> None:
         manager = client._manager  # noqa: SLF001
@@ -98,10 +98,10 @@ def _why(client: Any, clock: Clock) -> Exception | None:
             break
         try:
             client._manager.run(connect)  # noqa: SLF001
-        except Exception as error:  # noqa: BLE001 - any error says more than the time-out
+        except Exception as error:  # noqa: BLE001 - any error says more than the timeout
             cause = error
             if isinstance(error, AuthorizationError | SaslAuthenticationFailedError):
-                break  # a broker that refuses a password may hang up before it says so
+                break  # hence the attempts: a broker that refuses a password may hang up before it says so
     return cause
 
 
@@ -122,9 +122,9 @@ def make_prober(settings: ConsumerSettings) -> Any:
 
 
 def known_partitions(consumer: Any, topics: Sequence[str], needed: Sequence[str] = ()) -> dict[str, int]:
-    """Return the number of partitions of each topic, 0 where it does not exist; `needed` topics are not read.
+    """Return the number of partitions of each topic, 0 if it does not exist; `needed` topics are not read.
 
-    Unknown topics are requested for the next call: the public way to ask blocks without a limit while no broker
+    Unknown topics are requested for the next call, because the public API blocks without a limit while no broker
     answers.
     """
     cluster = consumer._cluster  # noqa: SLF001
@@ -137,9 +137,9 @@ def known_partitions(consumer: Any, topics: Sequence[str], needed: Sequence[str]
 
 
 def pending_fault(consumer: Any) -> bool:
-    """Return whether the next poll will raise the error of a corrupt batch after the last messages.
+    """Return whether the next poll will raise the error of a corrupt batch that follows the last messages.
 
-    Nothing may be paused before that poll: kafka-python would forget the error and fetch the batch for ever.
+    No partition may be paused before that poll: kafka-python would forget the error and fetch the batch for ever.
     """
     return consumer._fetcher._next_in_line_exception_metadata is not None  # noqa: SLF001
 
@@ -147,7 +147,7 @@ def pending_fault(consumer: Any) -> bool:
 def clear_slot(consumer: Any) -> None:
     """Call before each poll: otherwise a partition that was paused during a fetch may never be read again.
 
-    kafka-python 3.0.12 resumes such a fetch only while its slot for the current one is empty, and leaves a fetch that
+    kafka-python 3.0.12 resumes such a fetch only while its slot for the current fetch is empty, but leaves a fetch that
     was read to its end in the slot.
     """
     fetcher = consumer._fetcher  # noqa: SLF001

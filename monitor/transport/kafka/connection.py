@@ -25,7 +25,7 @@ class KafkaTls(Component):
     """Encrypt connections, verify the brokers, and optionally authenticate by certificate. TLS 1.2 or newer."""
 
     ca_file: Path | None = None
-    """CA certificates (PEM) that verify the brokers. Default: the system's."""
+    """CA certificates (PEM) to verify the brokers. Default: the system's."""
 
     cert_file: Path | None = None
     """Client certificate (PEM) for mTLS, with `key_file`. All files are read for each connection, so they can be
@@ -93,7 +93,7 @@ class KafkaConnection(Component):
     """The options of every component that connects to Kafka."""
 
     brokers: tuple[str, ...] = Field(min_length=1, examples=["127.0.0.1:9092"])
-    """Bootstrap brokers, as `host:port`: a list, or one text with commas. The others are discovered."""
+    """Bootstrap brokers, as `host:port`: a list, or a comma-separated text. Other brokers are discovered."""
 
     client_id: str = Field(default="rag-monitor", min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
     """Client id, for the brokers' logs and quotas."""
@@ -141,7 +141,7 @@ class KafkaConnection(Component):
             "bootstrap_servers": list(self.brokers),
             "client_id": self.client_id,
             "security_protocol": protocol,
-            "metrics_enabled": False,  # its own metrics cost processor time, and nothing reads them
+            "metrics_enabled": False,  # the client's own metrics cost processor time, and nothing reads them
         }
         if self.tls is not None:
             options |= self.tls.client_options()
@@ -157,7 +157,7 @@ class KafkaConnection(Component):
 def quiet_client() -> None:
     """Keep kafka-python from logging each attempt during an outage: an event reports the outage once.
 
-    A level that was set for the logger `kafka` stays.
+    A level already set for the logger `kafka` is kept.
     """
     logger = logging.getLogger("kafka")
     if logger.level == logging.NOTSET:
@@ -165,7 +165,7 @@ def quiet_client() -> None:
 
 
 def open_client(kind: Callable[..., Any], **options: Any) -> Any:
-    """Make a client of kafka-python. Where that fails, close its sockets and threads, which it leaves open itself."""
+    """Create a kafka-python client. If that fails, close its sockets and threads, which it would leave open."""
     made: list[Any] = []
 
     def network(**given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Run a member of a consumer group on the event loop: hand out messages, keep acks, watch the poll thread."""
+"""Run a member of a consumer group on the event loop: return messages, keep acks, watch the poll thread."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ _CAUSES: Final = (
 )
 
 _SAID: Final = {
-    _POLL_STUCK: (Event.KAFKA_POLL_STUCK, "a poll did not return: going on with a new consumer"),
-    "partition_stuck": (Event.KAFKA_PARTITION_STUCK, "a partition does not move: going on with a new consumer"),
+    _POLL_STUCK: (Event.KAFKA_POLL_STUCK, "a poll did not return: continuing with a new consumer"),
+    "partition_stuck": (Event.KAFKA_PARTITION_STUCK, "a partition is stuck: continuing with a new consumer"),
     "unreachable": (Event.KAFKA_UNREACHABLE, "no broker answers"),
     "unauthorised": (Event.KAFKA_UNREACHABLE, "the brokers refuse this client"),
     "fenced": (Event.KAFKA_REBUILT, "another process has the same `group_instance_id`"),
     "other_assignment": (
         Event.KAFKA_REBUILT,
-        "the other members of the group have another `assignment`: stop all replicas, then start them again",
+        "the other members of the group have a different `assignment`: stop all replicas, then start them again",
     ),
-    "error": (Event.KAFKA_REBUILT, "the consumer failed: going on with a new one"),
+    "error": (Event.KAFKA_REBUILT, "the consumer failed: continuing with a new one"),
 }
 """The event and its message, by the reason why a poll thread ended."""
 
@@ -65,8 +65,8 @@ _SAID: Final = {
 class Consumer:
     """Reads topics as a member of a group, at least once.
 
-    `hand_over` is called with the acks of messages that now belong to other members; `ready` once, when this process is
-    a member of the group and all topics exist.
+    `hand_over` is called with the acks of messages that now belong to other members. `ready` is called once, when this
+    process is a member of the group and all topics exist.
     """
 
     def __init__(
@@ -99,9 +99,9 @@ class Consumer:
     # -- for the source
 
     def pop(self) -> tuple[Partition, Any] | None:
-        """Return the next message (kafka-python's `ConsumerRecord`), or `Unreadable`, of a partition still assigned.
+        """Return the next message (kafka-python's `ConsumerRecord`) or `Unreadable` of a partition still assigned.
 
-        Return None where none has arrived.
+        Return None if none has arrived.
         """
         inbox = self._inbox
         while inbox:
@@ -126,11 +126,11 @@ class Consumer:
 
     @property
     def unfinished(self) -> int:
-        """Number of messages that are tracked: taken but not settled, or behind one that is not settled."""
+        """Number of messages that are tracked: taken but not settled, or after one that is not settled."""
         return sum(one.offsets.held for one in self._partitions)
 
     async def run(self) -> None:
-        """Run as a member of the group until cancelled. `stop` must follow."""
+        """Run as a member of the group until cancelled. Call `stop` afterwards."""
         clock, failures = self._runtime.clock, 0
         while True:
             began = clock.monotonic()
@@ -144,7 +144,7 @@ class Consumer:
             await anyio.sleep(min(_FIRST_WAIT * 2**failures, _LONGEST_WAIT))
 
     async def stop(self) -> None:
-        """Take no more messages, give the taken ones some seconds, commit and leave the group, by the deadline."""
+        """Stop taking messages, give those in progress a few seconds, commit and leave the group, by the deadline."""
         self._explain("")
         owner = self._owner
         if owner is None:
@@ -179,7 +179,7 @@ class Consumer:
     async def _watch(self, owner: Owner) -> str:
         """Wait until the poll thread has ended or hangs; return the reason.
 
-        Time is counted in checks: a process that was suspended as a whole has not waited for its poll.
+        Time is counted in checks, so that the suspension of the whole process does not count as waiting for a poll.
         """
         polled_at, waited = owner.polled_at, 0.0
         while True:
@@ -207,7 +207,7 @@ class Consumer:
             self._runtime.events.warning(event, message, source=self._source, group=self._settings.group, error=detail)
 
     def _explain(self, why: str) -> None:
-        """Tell whoever asks for readiness why this consumer is not ready. Without details: anybody may ask."""
+        """Report to readiness why this consumer is not ready. Omit details, because anybody may ask."""
         if not self._is_ready:
             self._runtime.health.explain(self._part, why)
 
@@ -311,7 +311,7 @@ class Consumer:
     # -- partitions
 
     def _close(self, partitions: Iterable[Partition]) -> None:
-        """Drop partitions that are no longer assigned, with their series: others process what is unsettled."""
+        """Drop partitions that are no longer assigned, with their series: other members process unsettled messages."""
         partitions = list(partitions)
         self._let_go(partitions)
         for one in partitions:

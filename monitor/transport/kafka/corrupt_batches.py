@@ -1,7 +1,7 @@
-"""Find the partition of a batch that cannot be read, and the offset after it.
+"""Find the partition of a batch that cannot be read, and the offset after the batch.
 
-Asking for any offset of a batch fetches the whole batch, and the length that a corrupt batch claims cannot be trusted.
-So the offsets after it are tried: in steps that double until another batch is reached, then by halving back.
+Fetching any offset of a batch returns the whole batch, and the length that a corrupt batch claims cannot be trusted. So
+later offsets are tried: in steps that double until another batch is reached, then by bisection.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _ROUND_TRIP_MS: Final = 3_000
 
 
 def next_readable(first: int, end: int, fault_at: Callable[[int], Hashable | None]) -> int:
-    """Return the smallest offset after `first` outside the same corrupt batch; `end` where no message follows it.
+    """Return the smallest offset after `first` outside the same corrupt batch; `end` if no message follows the batch.
 
-    `fault_at(offset)` fetches there: None where a message can be read, else a value that identifies the corrupt batch.
-    It is called about twice the logarithm of the batch's length times. The returned offset may begin another corrupt
-    batch.
+    `fault_at(offset)` fetches at an offset. It returns None if a message can be read there, else a value that
+    identifies the corrupt batch. The number of calls is about twice the logarithm of the batch's length. Another
+    corrupt batch may begin at the returned offset.
     """
     fault = fault_at(first)
     if fault is None:
@@ -44,7 +44,7 @@ def next_readable(first: int, end: int, fault_at: Callable[[int], Hashable | Non
 def partition_of(consumer: Any, error: Exception) -> Any:
     """Return the partition of messages that could not be read; None for an error of another kind.
 
-    No exception of kafka-python names it: it is the partition that the consumer was taking messages from.
+    kafka-python's exceptions do not name it: it is the partition that the consumer was taking messages from.
     """
     if isinstance(error, KafkaError) and not isinstance(error, CorruptRecordError | UnsupportedCodecError):
         return None
@@ -53,7 +53,7 @@ def partition_of(consumer: Any, error: Exception) -> Any:
 
 
 def reason_of(error: Exception) -> str:
-    """Return why a batch cannot be read: `checksum`; `codec`, a compression not installed here; else `batch`."""
+    """Return why a batch cannot be read: `checksum`, `codec` (a compression not installed here), or else `batch`."""
     if isinstance(error, CorruptRecordError):
         return "checksum"
     return "codec" if isinstance(error, UnsupportedCodecError | NotImplementedError) else "batch"
@@ -72,7 +72,7 @@ def end_of(settings: ConsumerSettings, at: Any, offset: int) -> int:
 
 
 def _watch_bases(prober: Any) -> list[int]:
-    """Record the base offset of the batch fetched last, in a list: its first eight bytes, which no checksum covers."""
+    """Keep the base offset of the last fetched batch in a list: its first eight bytes, which no checksum covers."""
     bases: list[int] = []
     fetcher = prober._fetcher  # noqa: SLF001
     made = fetcher.PartitionRecords
@@ -86,7 +86,7 @@ def _watch_bases(prober: Any) -> list[int]:
 
 
 def _fault(prober: Any, at: Any, offset: int, bases: list[int]) -> Hashable | None:
-    """Return a value that identifies the corrupt batch at `offset`; None where a message can be read there."""
+    """Return a value that identifies the corrupt batch at `offset`; None if a message can be read there."""
     prober.seek(at, offset)
     bases.clear()
     try:

@@ -26,8 +26,8 @@ _LONGEST_TEXT: Final = 500
 class Letter(NamedTuple):
     """A message, or the messages from `offset` to `last_offset`, and why they cannot be read.
 
-    `value` is empty where not even its bytes could be fetched. `trace_id` is hex, empty where unknown; `timestamp` is
-    the message's, in milliseconds since 1970.
+    `value` is empty if not even its bytes could be fetched. `trace_id` is hex, empty if unknown; `timestamp` is the
+    message's, in milliseconds since 1970.
     """
 
     topic: str
@@ -61,9 +61,9 @@ class Letter(NamedTuple):
 class DeadLetters:
     """Writes dead letters; a message is settled once its letter is acknowledged.
 
-    While the topic cannot be written letters wait, and with them the offsets to commit; beyond two hundred letters the
-    caller waits too. Without `sender` and `topic` dead letters are only counted. `sending` runs the tasks that wait for
-    acknowledgements.
+    While the topic cannot be written, letters wait, and so do the offsets to commit; beyond two hundred letters the
+    caller waits too. Without `sender` and `topic`, dead letters are only counted. `sending` runs the tasks that wait
+    for acknowledgements.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class DeadLetters:
         value, headers = letter.value, letter.record()
         ended = self._kept[letter.topic]
         try:
-            while not ack.void:  # the partition moved: its next reader finds the message too
+            while not ack.void:  # if it is void, the partition has moved, and its next reader finds the message too
                 try:
                     await sender.send(topic, letter.key, value, headers)
                 except InvalidData:  # larger than this topic accepts

@@ -19,15 +19,15 @@ _LOOK_EVERY: Final = 0.02
 
 
 class Member(Protocol):
-    """The callbacks for changes to this member's partitions. `over`: it listens no longer."""
+    """The callbacks for changes to this member's partitions. `over`: it no longer listens."""
 
     over: bool
 
     def place_later(self, places: Iterable[Any]) -> None:
-        """Note assigned partitions: find out where to begin before fetching from them."""
+        """Record assigned partitions: find out where to start before fetching from them."""
 
     async def give_up(self, places: Iterable[Any]) -> None:
-        """Give partitions up to another member: finish what can be finished soon, commit, drop the rest."""
+        """Give partitions up to another member: finish messages that can finish soon, commit, drop the rest."""
 
     async def lose(self, places: Iterable[Any]) -> None:
         """Drop partitions that another member already has: it is too late to commit."""
@@ -36,8 +36,8 @@ class Member(Protocol):
 class RebalanceListener(AsyncConsumerRebalanceListener):  # type: ignore[misc] # kafka-python is not typed
     """Passes the group's decisions on to `member`.
 
-    Called on kafka-python's own loop, which sends heartbeats meanwhile, while the poll thread waits in a poll. So the
-    state of `member` is touched by one thread at a time, and the listener may wait.
+    Called on kafka-python's own loop, which keeps sending heartbeats, while the poll thread waits in a poll. So only
+    one thread at a time uses the state of `member`, and the listener may wait.
     """
 
     def __init__(self, member: Member) -> None:
@@ -54,13 +54,13 @@ class RebalanceListener(AsyncConsumerRebalanceListener):  # type: ignore[misc] #
             await self._member.give_up(revoked)
 
     async def on_partitions_lost(self, lost: set[Any]) -> None:
-        """Pass on lost partitions: the group went on without this member."""
+        """Pass on lost partitions: the group continued without this member."""
         if not self._member.over:
             await self._member.lose(lost)
 
 
 class Commits:
-    """Commits the progress of this member: one commit at a time, of offsets that only go forward.
+    """Commits the progress of this member: one commit at a time, with offsets that only increase.
 
     Used by the poll thread. `assigned` are its current partitions; `answered` is called with `ok`, true if a commit
     succeeded.
@@ -78,14 +78,14 @@ class Commits:
     def begin(self, consumer: Any, now: float) -> None:
         """Commit new offsets, without waiting for the answer."""
         if now < self._committing_until:
-            return  # one at a time: commits that overtake each other would go back
+            return  # one at a time: if one commit overtook another, offsets would go back
         marks = _marks(self._assigned.values())
         if marks:
             self._committing_until = now + self._request_timeout
             consumer.commit_async(marks, callback=self._answered)
 
     async def last_of(self, consumer: Any, partitions: Iterable[Partition]) -> None:
-        """Commit `partitions`, which go to another member, and wait for the answer, some seconds at most."""
+        """Commit `partitions`, which go to another member, and wait for the answer, at most a few seconds."""
         marks = _marks(partitions)
         if marks:
             future = consumer.commit_async(marks, callback=self._answered)
@@ -122,7 +122,7 @@ def _marks(partitions: Iterable[Partition]) -> dict[Any, Any]:
 
 
 async def pause_for(done: Callable[[], bool], seconds: float, clock: Clock) -> None:
-    """Wait on kafka-python's loop until `done`, `seconds` at most: it has no public way to wait for another thread."""
+    """Wait on kafka-python's loop until `done`, at most `seconds`: it has no public way to wait for another thread."""
     until = clock.monotonic() + seconds
     while not done() and clock.monotonic() < until:
         await KernelEvent("_sleep", _LOOK_EVERY)

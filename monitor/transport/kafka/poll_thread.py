@@ -1,4 +1,4 @@
-"""Run the poll thread, the only one that uses its consumer: poll, commit, pause, and answer the group.
+"""Run the poll thread, the only thread that uses its consumer: poll, commit, pause, and answer the group.
 
 Messages go to the event loop in order; the event loop replies through plain attributes, each written by one side only.
 The thread lives until it is stopped, fails or is abandoned; then a new one is started.
@@ -26,15 +26,15 @@ _COMMIT_EVERY: Final = 1.0
 _LOOK_EVERY: Final = 1.0
 _ASK_EVERY: Final = 3.0
 _ASK_MS: Final = 2_000
-_ASK_AGAIN: Final = 30.0  # where no broker answered: each attempt holds up reading
+_ASK_AGAIN: Final = 30.0  # if no broker answered: each attempt holds up reading
 _GAPS_AT_MOST: Final = 1_000
 _STUCK_AFTER: Final = 60.0
 _NO_ANSWER: Final = (KafkaError, AttributeError)
-"""Errors of kafka-python for offsets not available now; the second is raised where a partition has no leader."""
+"""kafka-python's errors for offsets that are not available now; the second is raised if a partition has no leader."""
 
 
 class Owner:
-    """See the module. The event loop writes `quiet` (fetch nothing), `over` (it listens no longer) and `stop`."""
+    """See the module. The event loop writes `quiet` (fetch nothing), `over` (reports are ignored) and `stop`."""
 
     def __init__(
         self, settings: ConsumerSettings, group: GroupMember, clock: Clock, call: Callable[..., object]
@@ -63,7 +63,7 @@ class Owner:
         self.error: BaseException | None = None
 
     def start(self) -> None:
-        """Start the thread, which connects."""
+        """Start the thread, which then connects."""
         self._thread.start()
 
     def abandon(self) -> None:
@@ -86,7 +86,7 @@ class Owner:
                     self._turn(consumer)
                 self._commits.finish(consumer)
             finally:
-                self._assigned.clear()  # closing revokes all partitions once more
+                self._assigned.clear()  # because closing revokes all partitions again
                 with contextlib.suppress(Exception):  # the first error is the one to report
                     consumer.close(timeout_ms=LAST_COMMIT_MS)
         except BaseException as error:  # noqa: BLE001 - the event loop reports every error
@@ -119,9 +119,9 @@ class Owner:
             self._explain_gaps(consumer)
 
     def _pause(self, consumer: Any) -> None:
-        """Pause what must wait: all partitions while too much is in flight, new ones until their start is known."""
+        """Pause partitions that must wait: all while too much is in flight, new ones until their start is known."""
         messages, size = self._flow.messages, self._flow.size
-        share = 2 if self._holding else 1  # half of it must be accepted before more is fetched
+        share = 2 if self._holding else 1  # once paused, half of it must be accepted before more is fetched
         limits = self._settings
         self._holding = messages > limits.max_in_flight // share or size > limits.max_in_flight_bytes // share
         waiting = set(self._assigned) if self._holding or self.quiet else set()
@@ -151,7 +151,7 @@ class Owner:
             self.post(self._group.arrived, self._flow, sent)
 
     def _step_over(self, consumer: Any, error: Exception) -> None:
-        """Skip a corrupt batch and report it. Raises `error` where it has another cause."""
+        """Skip a corrupt batch and report it. Raises `error` if it has another cause."""
         at = corrupt_batches.partition_of(consumer, error)
         partition = self._assigned.get(at)
         if partition is None:
@@ -170,16 +170,16 @@ class Owner:
     # -- gaps
 
     def _note_gap(self, partition: Partition, offset: int) -> None:
-        """Note that nothing came between the partition's position and `offset`."""
+        """Record that nothing arrived between the partition's position and `offset`."""
         if offset > partition.position:
             gaps = self._gaps.setdefault(partition.at, [])
             if len(gaps) < _GAPS_AT_MOST:
                 gaps.append((partition.position, offset))
 
     def _explain_gaps(self, consumer: Any) -> None:
-        """Report the part of the gaps that the topic's retention deleted; kafka-python reads on after it in silence.
+        """Report the part of the gaps that the topic's retention deleted, which kafka-python skips silently.
 
-        Compaction and the ends of transactions leave gaps, too, but not before the first offset that the topic has.
+        Compaction and the ends of transactions leave gaps too, but not before the first offset of the topic.
         """
         try:
             earliest = consumer.beginning_offsets(list(self._gaps), timeout_ms=_ASK_MS)
@@ -197,14 +197,14 @@ class Owner:
     # -- the group
 
     def place_later(self, places: Iterable[Any]) -> None:
-        """Note assigned partitions: nothing of them is fetched before their start is known."""
+        """Record newly assigned partitions: nothing is fetched from them until their start is known."""
         new = set(places)
         self._new |= new
         if self._consumer is not None and new:
             self._consumer.pause(*new)
 
     def _begin(self, consumer: Any, now: float) -> None:
-        """Start newly assigned partitions at the group's committed offsets, ignoring what this client remembers."""
+        """Start newly assigned partitions at the group's committed offsets, ignoring this client's own positions."""
         places = sorted(self._new)
         try:
             earliest = consumer.beginning_offsets(places, timeout_ms=_ROUND_TRIP_MS)
@@ -229,7 +229,7 @@ class Owner:
         self.post(self._group.assigned, begun)
 
     async def give_up(self, places: Iterable[Any]) -> None:
-        """Give partitions up to another member: finish what can be finished soon, commit, drop the rest."""
+        """Give partitions up to another member: finish messages that can finish soon, commit, drop the rest."""
         self._new -= set(places)
         partitions = self._drop(places)
         if not partitions:
@@ -241,7 +241,7 @@ class Owner:
             await self._commits.last_of(self._consumer, partitions)
 
     async def lose(self, places: Iterable[Any]) -> None:
-        """Drop partitions that another member has: it is too late to commit."""
+        """Drop partitions that another member already has: it is too late to commit."""
         self._new -= set(places)
         partitions = self._drop(places)
         if partitions:
@@ -290,7 +290,7 @@ class Owner:
             one.end = max(end, one.position)
             if end > one.position and at not in consumer.paused():
                 position = consumer.position(at, timeout_ms=0)
-                if position is not None and position > one.position:  # the marker of a transaction is no message
+                if position is not None and position > one.position:  # the marker of a transaction is not a message
                     self._note_gap(one, position)
                     one.moved(position, now)
                     self._flow.sent += 1
@@ -314,7 +314,7 @@ class Owner:
             self.post(self._group.answering, ok=error is None, why=why)
 
     def post(self, method: Callable[..., None], *arguments: Any, **named: Any) -> None:
-        """Call a method of the group on the event loop, unless this owner is over by then."""
+        """Call a method of the group on the event loop, unless this owner is `over` by then."""
         self._call(self, method, arguments, named)
 
 

@@ -22,14 +22,14 @@ from monitor.transport.kafka.connection import KafkaConnection, quiet_client
 __all__ = ["Producer", "Sending", "open_producer"]
 
 IN_FLIGHT_BYTES: Final = 32 * 1024**2
-"""Most bytes of unacknowledged records; above it, callers wait."""
+"""Maximum bytes of unacknowledged records; above it, callers wait."""
 
 _FLUSH, _STOP = 5.0, 3.0  # seconds for records in flight when closing, and then for the client
 _GRACE = 10.0  # seconds beyond the delivery timeout after which a silent client is replaced
 
 
 class Producer:
-    """Sends records, on one event loop, as many at a time as fit into `IN_FLIGHT_BYTES`."""
+    """Sends records, on one event loop, as many at a time as fit in `IN_FLIGHT_BYTES`."""
 
     def __init__(
         self, connection: KafkaConnection, sending: Sending, runtime: Runtime, topics: Iterable[str] = ()
@@ -55,9 +55,8 @@ class Producer:
     ) -> None:
         """Send a record; returns when all in-sync replicas have it.
 
-        Raises `InvalidData` where it can never be sent: too large, or refused by a broker. Raises `MonitorError` where
-        it was not acknowledged within the delivery timeout; it may arrive nevertheless. Cancelling does not take the
-        record back.
+        Raises `InvalidData` if it can never be sent: too large, or refused by a broker. Raises `MonitorError` if it was
+        not acknowledged within the delivery timeout; it may still arrive. Cancelling does not take the record back.
         """
         began = self._clock.monotonic()
         outcomes, seconds = self._of(topic)
@@ -82,7 +81,7 @@ class Producer:
         raise error
 
     async def knows(self, topic: str) -> bool:
-        """Return whether a broker knows `topic` now; False also without a broker. Takes some seconds at most."""
+        """Return whether a broker knows `topic` now; False also if there is no broker. Takes at most some seconds."""
         future: asyncio.Future[bool] = self._loop.create_future()
 
         def settle(known: bool) -> None:
@@ -97,7 +96,7 @@ class Producer:
         return await future
 
     async def close(self) -> None:
-        """Wait some seconds for records in flight, then fail the rest."""
+        """Wait a few seconds for records in flight, then fail the rest."""
         with anyio.CancelScope(shield=True):
             with anyio.move_on_after(min(_FLUSH, self._stop.left("sinks"))):
                 while self._waiting:
@@ -138,7 +137,7 @@ class Producer:
     # -- ended records
 
     def _has_ended(self, record: OutgoingRecord, error: MonitorError | None) -> None:
-        """Note the end of a record, from any thread; one event-loop call serves all records that end together."""
+        """Record the end of a send, from any thread; one event-loop call serves all records that end together."""
         self._ended.append((record, error))
         if not self._settling:
             self._settling = True
@@ -146,7 +145,7 @@ class Producer:
                 self._loop.call_soon_threadsafe(self._settle)
 
     def _settle(self) -> None:
-        self._settling = False  # first: a record that ends from now on calls again
+        self._settling = False  # first, so that a record that ends from now on schedules another call
         while self._ended:
             record, error = self._ended.popleft()
             future = self._waiting.pop(record, None)

@@ -1,4 +1,4 @@
-"""Export the series of a consumer; those of a partition exist only while this process reads it."""
+"""Export the series of a consumer; the series of a partition exist only while this process reads it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _REBUILDS = ("unreachable", "unauthorised", "fenced", "other_assignment", "poll_
 
 
 class ConsumerSeries:
-    """Creates every label set that is known beforehand at 0."""
+    """The series of a consumer. All label sets known in advance are created at 0."""
 
     def __init__(self, metrics: Metrics, topics: Sequence[str]) -> None:
         self.rebalances = {kind: metrics.consumer_rebalances.labels(kind) for kind in ("assigned", "revoked", "lost")}

@@ -1,7 +1,7 @@
 """Follow a topic without a group: its newest records first, then each new one. Every reader gets all of them.
 
-For state that all replicas share. Nothing is committed, a restarted reader begins with the newest records again, and
-unreadable records are skipped: records may be missed, unlike with a group.
+Used for state that all replicas share. Nothing is committed, a restarted reader starts with the newest records again,
+and unreadable records are skipped: unlike with a group, records may be missed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ T = TypeVar("T")
 
 _AT_ONCE: Final = 500
 _POLL = 0.5  # seconds
-_LOOK_EVERY = 30.0  # for new partitions, and whether all move
+_LOOK_EVERY = 30.0  # seconds between checks for new partitions and stuck ones
 _AGAIN = 2.0
 _POSITION, _BOOTSTRAP = 1000, 5000  # milliseconds
 _STOP = 2.0
-_STUCK = 3  # failures without progress, after which the present records are skipped
+_STUCK = 3  # failures without progress, after which all existing records are skipped
 _WAITING = 4  # lists of records that may wait for the event loop
 
 
@@ -112,12 +112,12 @@ class _Follower(Generic[T]):
         self._told = False
 
     def run(self) -> None:
-        """Read with one client after another, each from the position of the one before."""
+        """Read with one client after another, each from the position of the previous one."""
         while not self._stopped.is_set():
             before = dict(self._place.next)
             try:
                 self._with_client()
-            except Exception as error:  # noqa: BLE001 - a lost broker, a corrupt batch: go on with a new client
+            except Exception as error:  # noqa: BLE001 - a lost broker, a corrupt batch: continue with a new client
                 self._place.failures = 0 if self._place.next != before else self._place.failures + 1
                 self._say(type(error).__name__)
                 self._stopped.wait(_AGAIN)
@@ -144,7 +144,7 @@ class _Follower(Generic[T]):
 
     def _follow(self, consumer: Any) -> None:
         look_at = 0.0
-        looked: dict[Any, tuple[int, int]] = {}  # by partition, where reading stood, and the end
+        looked: dict[Any, tuple[int, int]] = {}  # by partition: the read position, and the end
         while not self._stopped.is_set():
             if self._clock.monotonic() >= look_at:
                 ends = self._assign(consumer)
@@ -160,7 +160,7 @@ class _Follower(Generic[T]):
             self._take(consumer.poll(timeout_ms=int(1000 * _POLL)), consumer)
 
     def _assign(self, consumer: Any) -> dict[Any, int]:
-        """Assign all partitions, new ones included; returns their end offsets."""
+        """Assign all partitions, including new ones; return their end offsets."""
         from kafka import TopicPartition  # noqa: PLC0415
 
         place = self._place
@@ -196,7 +196,7 @@ class _Follower(Generic[T]):
             place.failures = 0
         if place.past is not None:
             place.past.extend(found)
-            # By position, not by record: the last offsets of a partition may be no records at all.
+            # By position, not by record: the last offsets of a partition may not contain records.
             at = {one: consumer.position(one, timeout_ms=_POSITION) or 0 for one in place.past_ends}
             if all(at[one] >= end for one, end in place.past_ends.items()):
                 whole, place.past = sorted(place.past, key=lambda one: one[0]), None

@@ -1,7 +1,7 @@
 """Define the values that pass between a consumer's poll thread and the event loop, and track offsets of partitions.
 
-Messages are taken in the order of their offsets and settled in any order. The committed offset is the next to read, so
-everything below it is settled: a restart reads all unsettled messages again and skips none.
+Messages are taken in offset order and settled in any order. The committed offset is the next one to read, and
+everything before it is settled: a restart reads all unsettled messages again and skips none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Taken(NamedTuple):
 class Offsets:
     """The messages taken from one partition, in order, and which of them are unsettled.
 
-    `start` is the first offset to read. For one thread; only `mark` may be read from another.
+    `start` is the first offset to read. Use from one thread; only `mark` may be read from another.
     """
 
     def __init__(self, start: int = 0) -> None:
@@ -56,9 +56,9 @@ class Offsets:
         return self._taken[0].timestamp if self._taken else None
 
     def take(self, offset: int, following: int | None = None, timestamp: float = 0.0) -> Ack:
-        """Take the message at `offset`, or all from there up to but without `following`; returns the ack.
+        """Take the message at `offset`, or all messages from there up to but excluding `following`; return the ack.
 
-        Offsets may be missing (a compacted log has gaps). Raises `ValueError` for an offset that was taken before.
+        Offsets may be missing (a compacted log has gaps). Raises `ValueError` for an offset that was already taken.
         """
         if offset < self._next:
             raise ValueError(f"offset {offset} comes after {self._next} was reached")
@@ -68,7 +68,7 @@ class Offsets:
         return ack
 
     def pass_to(self, offset: int) -> None:
-        """Skip offsets before `offset` that hold no message (the end of a transaction)."""
+        """Skip offsets before `offset` that contain no message (the end of a transaction)."""
         if offset <= self._next:
             return
         if self._taken:
@@ -85,12 +85,12 @@ class Offsets:
 
 
 class PartitionStuck(Exception):  # noqa: N818 - never leaves this package
-    """Raised where a partition that is not paused has messages but none arrives."""
+    """A partition that is not paused has messages, but none arrives."""
 
 
 @dataclass(slots=True)
 class Flow:
-    """The volume that the poll thread has sent and the event loop has accepted. Each writes its own side."""
+    """The volume that the poll thread has sent and that the event loop has accepted. Each writes its own fields."""
 
     sent: int = 0
     sent_bytes: int = 0
@@ -126,12 +126,12 @@ class Partition:
         self.waits_since: float | None = None
 
     def moved(self, position: int, now: float) -> None:
-        """Note that all messages before the offset `position` have been sent to the event loop."""
+        """Record that all messages before the offset `position` have been sent to the event loop."""
         self.position, self.moved_at, self.waits_since = position, now, None
 
 
 class Unreadable(NamedTuple):
-    """A placeholder for messages that cannot be read, from `offset` up to but without `following`."""
+    """A placeholder for messages that cannot be read, from `offset` up to but excluding `following`."""
 
     offset: int
     following: int
@@ -147,10 +147,10 @@ class Passed(NamedTuple):
 
 @dataclass(slots=True)
 class GroupStatus:
-    """The state of the group, once a second.
+    """The state of the group, reported once a second.
 
-    The end offset of each assigned partition; the number of partitions of all topics; the topics that do not exist;
-    whether this process is a member of the group and knows its partitions.
+    It has the end offset of each assigned partition, the number of partitions of all topics, the topics that do not
+    exist, and whether this process is a member of the group and knows its partitions.
     """
 
     ends: list[tuple[Partition, int]]
@@ -160,28 +160,28 @@ class GroupStatus:
 
 
 class GroupMember(Protocol):
-    """The callbacks on the event loop, where each method is called."""
+    """The callbacks of a member. Each method is called on the event loop."""
 
     def assigned(self, partitions: list[Partition]) -> None:
         """Start reading partitions."""
 
     def give_up(self, partitions: list[Partition], answered: threading.Event) -> None:
-        """Give partitions up to another member. Set `answered` once their offsets are final and the rest is void."""
+        """Give partitions up to another member. Set `answered` once their offsets are final and open acks are void."""
 
     def lost(self, partitions: list[Partition]) -> None:
         """Drop partitions that another member already has."""
 
     def arrived(self, flow: Flow, found: list[tuple[Partition, list[Any]]]) -> None:
-        """Accept messages, or their placeholders, in order. Each counts as accepted in `flow` once it is taken."""
+        """Accept messages or their placeholders, in order. Each counts as accepted in `flow` once it is taken."""
 
     def looked(self, look: GroupStatus) -> None:
         """Receive the state of the group, once a second."""
 
     def committed(self, *, ok: bool) -> None:
-        """Note whether an offset commit succeeded."""
+        """Record whether an offset commit succeeded."""
 
     def expired(self, topic: str, messages: int) -> None:
-        """Note that the topic's retention deleted messages before they were read."""
+        """Record that the topic's retention deleted messages before they were read."""
 
     def answering(self, *, ok: bool, why: str = "") -> None:
-        """Note whether the brokers answered a request; if not, why."""
+        """Record whether the brokers answered a request and, if not, why."""

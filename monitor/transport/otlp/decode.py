@@ -18,25 +18,26 @@ from monitor.model.span import LogRecord, Origin, Part, RefusedParts, Span, Span
 from monitor.model.trace import Closed, Trace
 
 MAX_DEPTH: Final = 24
-"""Most levels of nested arrays and lists that are read; deeper values are read as None."""
+"""Maximum levels of nested arrays and lists; deeper values are read as None."""
 
 MAX_NUMBERS: Final = 32
-"""Most numbers kept of an array that starts with one: longer arrays are embedding vectors, which are not used."""
+"""Maximum numbers kept from an array that starts with a number: longer ones are embedding vectors, which are not used.
+"""
 
 MAX_LINKS: Final = 8
-"""Most links of a span that are kept: only their presence and the first one are used."""
+"""Maximum links kept from a span: only their presence and the first link are used."""
 
 _STATUS: Final[dict[int, SpanStatus]] = {1: "ok", 2: "error"}
 _REMOTE_PARENT: Final = 0x300
 _CACHE_BYTES: Final = 4 * 1024**2
-_VALUE: Final = 200  # bytes of memory that a decoded value needs besides its text, rounded up
+_VALUE: Final = 200  # bytes of memory for a decoded value besides its text, rounded up
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
 class SizedCache(Generic[K, V]):
-    """Values that can be made again, of at most `max_bytes` in all; the oldest go first. Safe to use from threads."""
+    """A cache of values, up to `max_bytes` in total; the oldest are evicted first. Safe to use from threads."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -45,12 +46,12 @@ class SizedCache(Generic[K, V]):
         self.bytes = 0
 
     def get(self, key: K) -> V | None:
-        """Return the value of `key`; None if it is not kept."""
+        """Return the value of `key`; None if it is not cached."""
         found = self._known.get(key)
         return None if found is None else found[0]
 
     def put(self, key: K, value: V, size: int) -> V:
-        """Keep and return a value of `size` bytes, its key included. One of more than 1/64 of the limit is not kept."""
+        """Cache and return a value of `size` bytes, key included. A value above 1/64 of the limit is not cached."""
         if size * 64 <= self._max_bytes:
             with self._lock:
                 self.bytes += size - self._known.pop(key, (value, 0))[1]
@@ -61,9 +62,9 @@ class SizedCache(Generic[K, V]):
 
 
 class Origins:
-    """Who emitted the parts of a trace or a delivery. Each resource is decoded once, however many scopes it has.
+    """The origins of the parts of a trace or a delivery. Each resource is decoded once, however many scopes it has.
 
-    Small ones are kept for the next trace as well.
+    Small origins are also cached for later traces.
     """
 
     def __init__(self) -> None:
@@ -99,7 +100,7 @@ _small_origins: SizedCache[tuple[bytes, bytes], Origin] = SizedCache(_CACHE_BYTE
 
 
 def _count(value: object) -> int:
-    """Return the number of values in a decoded one, itself included."""
+    """Return the number of values within a decoded value, including itself."""
     if isinstance(value, Mapping):
         return 1 + sum(map(_count, value.values()))
     return 1 + sum(map(_count, value)) if isinstance(value, (list, tuple)) else 1
@@ -118,8 +119,8 @@ def decode(
 ) -> Trace:
     """Build the trace from `parts`; the result is the same for any order and repetition of the same parts.
 
-    Of several spans with one id, an ended one wins, then the longest; identical log records count once.
-    Raises `InvalidData` where a part is not the protobuf message that intake has checked it to be.
+    Among several spans with the same id, an ended one wins, then the longest; identical log records count once.
+    Raises `InvalidData` if a part cannot be decoded, although intake has checked it.
     """
     hex_id = trace_id.hex()
     spans: dict[bytes, Part] = {}
@@ -172,7 +173,7 @@ def span(trace_id: bytes, part: Part, origins: Origins) -> Span:
 
 
 def service_name(resource: bytes) -> str:
-    """Return the `service.name` of an encoded resource; empty where it is missing or not text."""
+    """Return the `service.name` of an encoded resource; empty if it is missing or not a text."""
     try:
         parsed = ResourceProto.FromString(resource)
     except DecodeError:

@@ -1,7 +1,7 @@
 """Wrap the SDK's OTLP exporters: report why an export failed, and fail if the receiver rejected a part.
 
-On their own the exporters return a bare failure, treat a redirect as success, and ignore the receiver's report of
-rejected items.
+By themselves, the exporters return a failure without a reason, treat a redirect as success, and ignore the receiver's
+report of rejected items.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Target(NamedTuple):
     key_file: Path | None = None
 
 
-class PartlyRejected(MonitorError):  # noqa: N818 - named after the trouble, as the caller's `except` reads
+class PartlyRejected(MonitorError):  # noqa: N818 - named after the fault, so that the caller's `except` reads well
     """The receiver has rejected `number` items of a batch, without naming them. It must not be sent again."""
 
     def __init__(self, message: str, number: int) -> None:
@@ -83,7 +83,7 @@ class Exporter:
     """One connection for one signal. Blocks. Use from one thread at a time: reconnecting closes the old connection."""
 
     def __init__(self, target: Target, signal: Signal = "logs") -> None:
-        # Their log lines are raised here instead, once and with a reason.
+        # The exporters' log lines are replaced by exceptions here, raised once and with a reason.
         logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL + 1)
         self._watch = _Watch()
         make = _grpc if target.protocol == "grpc" else _http
@@ -118,7 +118,7 @@ class OtlpSender:
         self._exporter = Exporter(target, signal)
 
     async def send(self, batch: Sequence[Item]) -> None:
-        """Do the same as `Exporter.export`, within its limit plus one second."""
+        """Export as `Exporter.export` does, within its time limit plus one second."""
         try:
             with anyio.fail_after(self._target.timeout + _GRACE):
                 await run(partial(self._exporter.export, batch))
@@ -135,7 +135,7 @@ class OtlpSender:
 async def run(export: Callable[[], None]) -> None:
     """Run `export` in a thread that delays neither a cancellation nor the exit of the process.
 
-    The HTTP exporter's limit applies to each read, so a response that trickles in would have none.
+    The HTTP exporter's limit applies to each read, so a response that trickles in would have no limit.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
@@ -162,7 +162,7 @@ async def run(export: Callable[[], None]) -> None:
 
 
 class _Watch:
-    """Inspects each response. `last` is the reason if the present export fails."""
+    """Inspects each response. `last` is the reason if the current export fails."""
 
     def __init__(self) -> None:
         self.last: MonitorError = Overloaded("")
@@ -176,14 +176,14 @@ class _Watch:
 
 
 def _exporter_class(protocol: str, signal: Signal) -> Any:
-    """Make the SDK's exporter. It is slow to import, and few monitors send anything."""
+    """Import the SDK's exporter class. It is slow to import, and few monitors send anything."""
     names = _NAMES[signal]
     module = importlib.import_module(f"opentelemetry.exporter.otlp.proto.{protocol}.{names.exporters}")
     return getattr(module, names.exporter)
 
 
 def _grpc_targets(addresses: Sequence[str], port: int) -> tuple[str, ...]:
-    """Write IP addresses as gRPC takes them: one target for each family, since it mixes none."""
+    """Format IP addresses for gRPC: one target for each address family, since a target cannot mix families."""
     families: dict[str, list[str]] = {}
     for one in addresses:
         family, host = ("ipv6", f"[{one}]") if ":" in one else ("ipv4", one)
@@ -216,7 +216,7 @@ def _grpc(target: Target, signal: Signal, watch: _Watch) -> Any:
                 raise watch.last
             return answer
 
-    class Watched(_exporter_class("grpc", signal)):  # type: ignore[misc] # known when it is imported
+    class Watched(_exporter_class("grpc", signal)):  # type: ignore[misc] # the class is known only at run time
         _client: Any
         _channel: Any
         _addresses: frozenset[str] = frozenset()
@@ -230,9 +230,9 @@ def _grpc(target: Target, signal: Signal, watch: _Watch) -> Any:
             self._client = Stub(self._client)
 
         def export(self, batch: Sequence[Item]) -> Any:
-            """Connect to the very addresses that were checked, and export. gRPC would resolve the name once more.
+            """Connect to exactly the addresses that were checked, and export: gRPC would resolve the name again.
 
-            Where it goes through a proxy, the proxy resolves.
+            Through a proxy, the proxy resolves the name.
             """
             try:
                 addresses = checked_addresses(to.hostname or "")
@@ -241,7 +241,7 @@ def _grpc(target: Target, signal: Signal, watch: _Watch) -> Any:
                 raise watch.last from None
             proxied = any(os.environ.get(one) for one in _GRPC_PROXIES)
             if addresses and not proxied and self._addresses != frozenset(addresses):
-                self._channel.close()  # made with the name, or other addresses; a new one has not connected yet
+                self._channel.close()  # it was made with the name or with old addresses
                 self._addresses, self._turn = frozenset(addresses), 0
                 self._targets = _grpc_targets(addresses, to.port or _GRPC_PORT)
                 self._initialize_channel_and_stub()
@@ -260,7 +260,7 @@ def _grpc(target: Target, signal: Signal, watch: _Watch) -> Any:
         compression=grpc.Compression.Gzip if target.gzip else grpc.Compression.NoCompression,
         channel_options=(
             ("grpc.default_authority", to.netloc),
-        ),  # the name, also in TLS, where an address is connected to
+        ),  # the host name, also for TLS, although the connection goes to an address
     )
 
 
@@ -270,9 +270,9 @@ def _http(target: Target, signal: Signal, watch: _Watch) -> Any:
 
     class Watching(requests.Session):
         def request(self, *args: Any, **kwargs: Any) -> Any:
-            """Return a hook: raising anything but a failed connection ends the export without another attempt."""
+            """Send and check the response: raising anything but a failed connection ends the export without a retry."""
             if self.verify is not True:
-                kwargs["verify"] = self.verify  # set here it overrides the variable REQUESTS_CA_BUNDLE
+                kwargs["verify"] = self.verify  # set here, it overrides the variable REQUESTS_CA_BUNDLE
             try:
                 answer = super().request(*args, **kwargs)
             except requests.RequestException as error:

@@ -35,8 +35,8 @@ class OtlpSettings(Component):
     """`grpc`, or `http` for protobuf over HTTP."""
 
     headers: Mapping[str, SecretStr] = Field(default_factory=dict)
-    """Headers of each request, such as `{authorization: "Bearer ${OTLP_TOKEN}"}`. Default: the environment variable
-    `OTEL_EXPORTER_OTLP_HEADERS`."""
+    """Headers to send with each request, such as `{authorization: "Bearer ${OTLP_TOKEN}"}`. Default: the environment
+    variable `OTEL_EXPORTER_OTLP_HEADERS`."""
 
     tls: ClientTls | None = None
     """TLS options for an `https://` endpoint."""

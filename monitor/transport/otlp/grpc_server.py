@@ -1,6 +1,6 @@
 """Serve OTLP/gRPC on grpc.aio, with requests as raw bytes: only items that are kept are decoded.
 
-Import this only where a server is about to run: grpc takes a fifth of a second to import.
+Import this only when a server is about to run: grpc takes a fifth of a second to import.
 """
 
 from __future__ import annotations
@@ -41,16 +41,17 @@ _SIGNALS: dict[str, Signal] = {
     "/opentelemetry.proto.collector.logs.v1.LogsService/Export": "logs",
 }
 _COMPRESSED: Final = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
-"""How messages in gzip and deflate (zlib) begin. No export request does, and gRPC does not show the encoding."""
+"""The first bytes of gzip and deflate (zlib) messages. No plain export request begins with them, and gRPC does not
+expose the encoding."""
 
-_GRACE = 1.0  # seconds for running calls when the server stops
-_WRONG_TOKEN_SECONDS: Final = 0.5  # before a wrong token is answered: guessing takes as long
+_GRACE = 1.0  # seconds for calls in progress when the server stops
+_WRONG_TOKEN_SECONDS: Final = 0.5  # delay before a wrong token is answered, to slow down guessing
 _PING_AFTER_MS: Final = 60_000
 _PONG_WITHIN_MS: Final = 20_000
 
 
 class GrpcLimits(NamedTuple):
-    """Limits of calls and connections; times in seconds: of handshakes, of idle connections."""
+    """Limits of calls and connections. `handshake` and `idle` are times in seconds."""
 
     streams: int
     connections: int
@@ -61,7 +62,7 @@ class GrpcLimits(NamedTuple):
 def server(
     options: OtlpReceiver, limits: GrpcLimits, runtime: Runtime
 ) -> Callable[[Door[Router], Callable[[str], None]], Awaitable[None]]:
-    """Return what runs the server of a door at the address of `options`.
+    """Return a function that runs the server of a door at the address of `options`.
 
     It raises `ConfigError` if the port is taken or a file cannot be read.
     """
@@ -80,12 +81,12 @@ async def _serve(
     credentials: grpc.ServerCredentials | None,
     listening: Callable[[str], None],
 ) -> None:
-    """Serve until cancelled; then running calls have a second to finish."""
+    """Serve until cancelled; then calls in progress have a second to finish."""
     server = grpc.aio.server(
         handlers=[_GrpcFront(door)],
         options=[
             ("grpc.max_receive_message_length", options.max_body_bytes),
-            ("grpc.per_message_decompression", 0),  # ours is three times as fast, and bounded like that of HTTP
+            ("grpc.per_message_decompression", 0),  # ours is three times as fast, and bounded as in HTTP
             ("grpc.max_concurrent_streams", limits.streams),
             ("grpc.max_allowed_incoming_connections", limits.connections),
             ("grpc.server_handshake_timeout_ms", int(limits.handshake * 1000)),
@@ -109,7 +110,7 @@ async def _serve(
     await server.start()
     try:
         listening(in_words(options.host, port))
-        # Not wait_for_termination: cancelling that cuts the running calls.
+        # Not wait_for_termination: cancelling that cuts off the calls in progress.
         await anyio.sleep_forever()
     finally:
         with anyio.CancelScope(shield=True):
@@ -117,7 +118,7 @@ async def _serve(
 
 
 class _GrpcFront(grpc.GenericRpcHandler):  # type: ignore[misc] # grpc is not typed
-    """Passes each call on to the router that is behind a door at that time."""
+    """Passes each call on to the router that is currently behind the door."""
 
     def __init__(self, door: Door[Router]) -> None:
         self._door = door
@@ -142,7 +143,7 @@ class _GrpcFront(grpc.GenericRpcHandler):  # type: ignore[misc] # grpc is not ty
             finally:
                 door.running.discard(task)
 
-        # As a stream, the call is ours before its message is there, and can be ended if that does not come.
+        # As a stream, the call reaches us before its message, so it can be ended if the message does not arrive.
         return grpc.stream_unary_rpc_method_handler(passed_on)
 
 
@@ -153,14 +154,14 @@ def _reloading(context: Any) -> bytes:
 
 
 class Router:
-    """Chooses who responds to a call by its path, before its message is read."""
+    """Routes a call by its path, before its message is read."""
 
     def __init__(self, reception: Reception, message_timeout: float) -> None:
         self._reception = reception
         self._exports = {path: _Export(reception, signal, message_timeout) for path, signal in _SIGNALS.items()}
 
     async def take(self, call: Any, messages: Any, context: Any) -> bytes:
-        """Respond to a call: the path and the metadata are in `call`."""
+        """Answer a call; its path and metadata are in `call`."""
         authorization = _authorization(call.invocation_metadata)
         try:
             self._reception.check_token(authorization)
@@ -210,7 +211,7 @@ class _Export:
         try:
             return await self._reception.inflate(message, lease)
         except TooLarge as error:
-            # In the words of gRPC itself, by which exporters tell this from a spent quota and send less at a time.
+            # gRPC's own wording: exporters recognise it, tell it from an exhausted quota, and send smaller requests.
             raise TooLarge(f"received message larger than max: {error}") from None
 
     async def _message(self, context: Any) -> bytes:
@@ -229,8 +230,8 @@ class _Export:
 def _refused(reception: Reception, context: Any, refusal: Refusal) -> bytes:
     """End a call with a status and an empty message, which is not read.
 
-    Not `context.abort`: the exception that it raises holds the call, and the call the exception, so that every refused
-    message would stay in memory until the garbage collector comes by.
+    Not `context.abort`: its exception and the call reference each other, so every refused message would stay in memory
+    until the garbage collector runs.
     """
     reception.answered(refusal.code)
     context.set_code(getattr(grpc.StatusCode, refusal.code))
@@ -251,7 +252,7 @@ def credentials(tls: Tls, clock: Clock, events: Events) -> grpc.ServerCredential
     from monitor.transport.http.files import Reloaded  # noqa: PLC0415
 
     def load() -> Any:
-        tls.context()  # OpenSSL says what is wrong with a file, gRPC would only fail to shake hands
+        tls.context()  # OpenSSL reports what is wrong with a file; gRPC would only fail its handshakes
         material = tls.material()
         return grpc.ssl_server_certificate_configuration([(material.key, material.certificate)], material.client_ca)
 

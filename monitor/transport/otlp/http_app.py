@@ -1,6 +1,6 @@
 """Serve OTLP/HTTP as an ASGI application, independent of the server: one request in, one answer out.
 
-Other things posted to the same port are routes like any other, with the same token, limits and refusals.
+Everything else posted to the same port (rows, feedback) has its own route, with the same token, limits and refusals.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TYPES: dict[bytes, Encoding] = {b"application/x-protobuf": "protobuf", b"applic
 _UNIMPLEMENTED = {"/v1/metrics": "metrics", "/v1development/profiles": "profiles"}
 _CLOSE = (b"connection", b"close")
 _DRAIN_SECONDS = 1.0
-_WRONG_TOKEN_SECONDS = 0.5  # before a wrong token is answered: guessing takes as long
+_WRONG_TOKEN_SECONDS = 0.5  # delay before a wrong token is answered, to slow down guessing
 
 
 class PostedBody(NamedTuple):
@@ -42,7 +42,7 @@ class PostedBody(NamedTuple):
 class Route(NamedTuple):
     """One path: the content types that it accepts, and the function that answers a delivery.
 
-    `bulk`: deliveries are refused, before they are read, while the pipeline has no room.
+    `bulk`: while the pipeline has no room, deliveries are refused before they are read.
     """
 
     types: Mapping[bytes, Encoding]
@@ -62,7 +62,7 @@ def export(reception: Reception, signal: Signal) -> Route:
 
 
 class HttpApp:
-    """Answers `POST` on the paths of `routes`, and pages of `origins` that ask whether they may."""
+    """Answers `POST` on the paths of `routes`, and CORS preflight requests of pages of `origins`."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class HttpApp:
             with lease:
                 content = await self._take(scope, headers, body, lease)
         except _Disconnected:
-            return  # the sender is gone: there is no one to answer
+            return  # the sender is gone: there is nobody to answer
         except asyncio.CancelledError:
             # Only the server cancels, when its time to stop is up: the sender should try another replica.
             refusal = self._reception.refused(Overloaded("the receiver is stopping"))
@@ -112,7 +112,7 @@ class HttpApp:
     async def _take(self, scope: Message, headers: Headers, body: _Body, lease: limits.Lease) -> bytes:
         authorization = headers.get(b"authorization")
         self._reception.check_token(authorization.decode("latin-1") if authorization is not None else None)
-        if self._guard is not None and scope["method"] == "POST":  # others do nothing here
+        if self._guard is not None and scope["method"] == "POST":  # other methods have no effect here
             host, origin, site = (_header(headers, name) for name in (b"host", b"origin", b"sec-fetch-site"))
             if refused := self._guard.why_refused(host or "", origin, site):
                 raise Refusal(403, "PERMISSION_DENIED", refused)
@@ -141,7 +141,7 @@ class HttpApp:
         return route
 
     def _cors(self, headers: Headers) -> list[tuple[bytes, bytes]]:
-        """Return the headers that let a page of a listed origin send; never with credentials."""
+        """Return the headers that allow a page of a listed origin to send; never with credentials."""
         if not self._origins or b"origin" not in headers:
             return []
         origin = headers[b"origin"]
@@ -176,7 +176,7 @@ class _Body:
         self._started = False
 
     async def read(self, lease: limits.Lease) -> bytes:
-        """Read the whole body. Raises `TooLarge`, and `Overloaded` where there is no room for it."""
+        """Read the whole body. Raises `TooLarge`, or `Overloaded` if there is no room for it."""
         if self._declared is not None and self._declared > self._limit:
             raise TooLarge(f"the body has {self._declared} bytes; the limit is {self._limit}")
         lease.expect(self._declared or 0)
@@ -191,9 +191,9 @@ class _Body:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def drained(self) -> bool:
-        """Read and forget the rest of a refused body, so that the sender comes to read the answer.
+        """Read and discard the rest of a refused body, so that the sender gets to reading the answer.
 
-        Return False where that is not worth it: then the connection must be closed after the answer.
+        Return False if that is not worth it: then the connection must be closed after the answer.
         """
         if self._complete:
             return True

@@ -1,13 +1,13 @@
 """Convert OTLP in its JSON encoding to the bytes of the binary encoding.
 
-The mapping is that of protobuf to JSON with the exceptions of the OpenTelemetry protocol (section "JSON Protobuf
+The mapping is protobuf's JSON mapping with the exceptions of the OpenTelemetry protocol (section "JSON Protobuf
 Encoding" of https://opentelemetry.io/docs/specs/otlp/): ids are hex, enums are integers, unknown fields are ignored.
-The tables are made from the message descriptors, so that a field added to the protocol is read without a change here.
+The tables are built from the message descriptors, so a field added to the protocol is read without a change here.
 
-Where the protocol leaves a choice, the snake_case name of a field is read like its lowerCamelCase name
-(ignoring it would lose data without a word), and the name of an enum value like its number. A span with a malformed id
-becomes a span without them, which intake rejects and counts; its neighbours are kept. Half a character (an
-escaped lone surrogate, as JavaScript writes of a text that is cut within an emoji) is replaced by U+FFFD.
+Where the protocol leaves a choice, the snake_case name of a field is read like its lowerCamelCase name (ignoring it
+would lose data silently), and the name of an enum value like its number. A span with a malformed id becomes a span
+without ids, which intake rejects and counts; its neighbours are kept. Half a character (an escaped lone surrogate, as
+JavaScript produces when it cuts a text within an emoji) is replaced by U+FFFD.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from monitor.transport.otlp.limits import MAX_MEMBERS
 from monitor.transport.otlp.wire import beginning
 
 MAX_VALUES = 500_000
-"""Most JSON values in one body. Python needs about 100 bytes for each: this bounds the memory used by parsing, and the
-time for which the parser holds up all other threads."""
+"""Maximum JSON values in one body. Python needs about 100 bytes for each: this bounds the memory used by parsing, and
+the time for which the parser holds up all other threads."""
 
 _MAX_DEPTH = 90  # nested messages; the protobuf parser stops at 100, and requests wrap spans three deep
 _REQUESTS: dict[Signal, Any] = {"traces": ExportTraceServiceRequest, "logs": ExportLogsServiceRequest}
@@ -43,11 +43,11 @@ _OUTLINE: dict[Signal, tuple[tuple[str, str], ...]] = {
     "traces": (("resourceSpans", "resource_spans"), ("scopeSpans", "scope_spans"), ("spans", "spans")),
     "logs": (("resourceLogs", "resource_logs"), ("scopeLogs", "scope_logs"), ("logRecords", "log_records")),
 }
-_UNUSUAL = frozenset({"trace_id", "trace_state", "traceState"})  # what a span may have beside its trace id
-_OUTLINES: Any = object()  # in place of a name among those of a JSON object: encoded fields of the message
+_UNUSUAL = frozenset({"trace_id", "trace_state", "traceState"})  # keys that keep a span from being thinned out
+_OUTLINES: Any = object()  # a key that no JSON object can have: its value is encoded fields of the message
 _TRACE_ID = ("traceId", "trace_id")
 _ID_BYTES = {"trace_id": 16, "span_id": 8, "parent_span_id": 8}
-# A string without an end is one match, too: otherwise each of its escaped quotes would be tried as a beginning.
+# An unterminated string is one match, too: otherwise each of its escaped quotes would be tried as a start.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?\Z)', re.DOTALL)
 _ESCAPED_COLON = re.compile(rb"\\u003[aA]")
 _PIECE = 64 * 1024
@@ -76,7 +76,7 @@ Setter: TypeAlias = Callable[[Any, Any, int], None]
 
 
 class _Misfit(Exception):  # noqa: N818 - never leaves the JSON mapping
-    """A value that does not fit its field; its path is added, innermost first, while the exception rises."""
+    """A value that does not fit its field; its path is added, innermost first, while the exception propagates."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -84,7 +84,7 @@ class _Misfit(Exception):  # noqa: N818 - never leaves the JSON mapping
 
 
 class _MalformedId(Exception):  # noqa: N818 - never leaves this module
-    """An id of a span that is not hex or not of the right length: the span is void."""
+    """An id of a span that is not hex or does not have the right length: the span is void."""
 
 
 def to_protobuf(
@@ -92,11 +92,11 @@ def to_protobuf(
 ) -> bytes:
     """Convert `body`, an OTLP/JSON export request, to a serialised export request.
 
-    Spans without tracestate whose trace `drops` knows to be dropped, by its id, keep that id alone.
+    A span without tracestate is reduced to its trace id if `drops` says that its trace is dropped.
 
-    Raises `InvalidData` with the place for a body that is not JSON, is ambiguous (a key twice, both arms of a oneof) or
-    does not fit its field; `TooLarge` for more than `max_items` spans, log records or groups of them, or for more than
-    `MAX_VALUES` values.
+    Raises `InvalidData`, with the place, for a body that is not JSON, is ambiguous (a key twice, both arms of a oneof)
+    or has a value that does not fit its field; `TooLarge` for more than `max_items` spans, log records or groups of
+    them, or for more than `MAX_VALUES` values.
     """
     data = _parse(body)
     if max_items is not None and _longest_level(signal, data) > max_items:
@@ -124,8 +124,8 @@ def _parse(body: bytes) -> Any:
             body = surrogates.without_lone(body)
             data = orjson.loads(body)
         again = orjson.dumps(data)
-        # A key that occurs twice is gone from the parsed data, with its colon. Most exporters write what orjson writes,
-        # to the byte. Of others, counting colons is as good as a strict parser at a tenth of the cost, except for
+        # A duplicate key is missing from the parsed data, with its colon. Most exporters write exactly the bytes that
+        # orjson writes. For others, counting colons is as good as a strict parser at a tenth of the cost, except for
         # colons written as escapes: those need the strict parser.
         if again != body and (body.count(b":") != again.count(b":") or _ESCAPED_COLON.search(body)):
             json.loads(body, object_pairs_hook=_without_duplicates)
@@ -137,7 +137,7 @@ def _parse(body: bytes) -> Any:
 
 
 def check_values(body: bytes) -> None:
-    """Raise `TooLarge` for a body of more than `MAX_VALUES` JSON values, before a parser makes objects of them."""
+    """Raise `TooLarge` for a body with more than `MAX_VALUES` JSON values, before a parser creates objects for them."""
     if _more_values_than(MAX_VALUES, body):
         raise TooLarge(f"the body has more than {MAX_VALUES} JSON values")
 
@@ -149,7 +149,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> None:
 
 
 def _more_values_than(limit: int, body: bytes) -> bool:
-    """Return whether `body` holds more than `limit` values, without a parser making objects of them."""
+    """Return whether `body` contains more than `limit` values, without creating objects for them."""
 
     def marks(text: bytes) -> int:
         return text.count(b",") + text.count(b"{") + text.count(b"[")
@@ -159,25 +159,25 @@ def _more_values_than(limit: int, body: bytes) -> bool:
     found, within_string, start = 0, False, 0
     while start < len(body):  # in pieces: one call for all of it would hold up the other threads
         end = min(start + _PIECE, len(body))
-        if body[end - 1] == _BACKSLASH:  # an escape is not cut in two: on to what follows the last backslash
+        if body[end - 1] == _BACKSLASH:  # do not split an escape: continue to the byte after the last backslash
             end = min(len(body) - len(body[end:].lstrip(b"\\")) + 1, len(body))
         text = b'"' + body[start:end] if within_string else body[start:end]
         outside, strings = _STRING.subn(rb"\1", text)
         found += marks(outside)
         if found > limit:
             return True
-        within_string = strings > outside.count(b'"')  # the last one has no end here
+        within_string = strings > outside.count(b'"')  # the last string does not end in this piece
         start = end
     return False
 
 
 def _longest_level(signal: Signal, data: Any) -> int:
-    """Return the number of resources, scopes or items in the request: the largest of the three."""
+    """Return the largest of the numbers of resources, scopes and items in the request."""
     return max(sum(map(len, lists)) for lists in _lists(signal, data))
 
 
 def _lists(signal: Signal, data: Any) -> list[list[list[Any]]]:
-    """Return the lists of resources, of scopes and of items in the request; what is no list is left out."""
+    """Return the lists of resources, of scopes and of items in the request; values that are not lists are skipped."""
     found: list[list[list[Any]]] = []
     level = [data]
     for camel, snake in _OUTLINE[signal]:
@@ -188,7 +188,7 @@ def _lists(signal: Signal, data: Any) -> list[list[list[Any]]]:
 
 
 def _thin_out(data: Any, drops: Callable[[bytes], bool]) -> None:
-    """Replace the spans that are dropped by what head sampling reads of them. What is unusual stays as it is."""
+    """Replace dropped spans by the bytes that head sampling reads. Unusual spans are left unchanged."""
     for scoped in (one for scopes in _lists("traces", data)[1] for one in scopes if isinstance(one, dict)):
         spans = scoped.get("spans")
         if not isinstance(spans, list):
@@ -213,7 +213,7 @@ def _thin_out(data: Any, drops: Callable[[bytes], bool]) -> None:
 
 
 def _outline(hex_id: Any, drops: Callable[[bytes], bool]) -> bytes:
-    """Return the field `spans` with a span of this trace and no more; empty where the trace is not dropped."""
+    """Return the encoded field `spans` with a span that has only ids; empty if the trace is not dropped."""
     try:
         trace_id = bytes.fromhex(hex_id)
     except (TypeError, ValueError):
@@ -247,7 +247,7 @@ def _fill(message: Message, data: Any, table: _Table, depth: int) -> None:
 
 
 class _Table:
-    """The mapping of the members of a JSON object to one kind of message."""
+    """The mapping of the members of a JSON object to one message type."""
 
     def __init__(self) -> None:
         self.setters: dict[str, Setter] = {}
@@ -267,7 +267,7 @@ _tables: dict[str, _Table] = {}
 def _table(descriptor: Descriptor) -> _Table:
     known = _tables.get(descriptor.full_name)
     if known is None:
-        # Entered before it is built: a value may hold values of its own kind.
+        # Entered before it is built, because a value may contain values of its own type.
         known = _tables[descriptor.full_name] = _Table()
         known.build(descriptor)
     return known
@@ -323,7 +323,7 @@ def _message_list(name: str, table: _Table) -> Setter:
                 _fill(child, item, table, depth + 1)
             except _MalformedId:
                 child.Clear()
-                with suppress(_MalformedId):  # its trace, where that can be told, is incomplete without it
+                with suppress(_MalformedId):  # keep the trace id, if it is valid: that trace is incomplete
                     _fill(child, {key: item[key] for key in _TRACE_ID if key in item}, table, depth + 1)
             except _Misfit as misfit:
                 misfit.path.append(f"[{index}]")
@@ -333,7 +333,7 @@ def _message_list(name: str, table: _Table) -> Setter:
 
 
 def _text_pair(item: Any) -> tuple[str, str] | None:
-    """Return key and value of an attribute that is a text, as most are; None of another, which is read with care."""
+    """Return key and value of a text attribute, which most are; None for any other, which takes the slow path."""
     if type(item) is not dict or len(item) != 2 or type(value := item.get("value")) is not dict or len(value) != 1:  # noqa: PLR2004
         return None
     key, text = item.get("key"), value.get("stringValue")
@@ -369,7 +369,7 @@ def _id(field: FieldDescriptor) -> Setter:
             decoded = bytes.fromhex(value)
         except (ValueError, TypeError):
             decoded = b""
-        # fromhex skips white space, so the text's length counts as well.
+        # fromhex skips white space, so the text's length must be checked too.
         if len(decoded) == length and len(value) == 2 * length:
             setattr(message, name, decoded)
         elif voids_the_whole:

@@ -1,8 +1,8 @@
 """Bound the bytes, spans and requests of senders before anything is decoded.
 
 A few kilobytes of gzip can hold two million empty spans, each of which takes about a hundred bytes once decoded. So a
-request passes three cheap checks in order: bytes after inflating, spans in the outline, bytes
-and fields in each span, resource and scope.
+request passes three cheap checks in order: bytes after inflating, spans in the outline, and bytes and fields in each
+span, resource and scope.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from monitor.model.span import EncodedGroup, RefusedGroup
 from monitor.transport.otlp import wire
 
 MAX_MEMBERS = 10_000
-"""Most attributes, events and links of one span together, and most attributes of a log record, resource or scope. SDKs
-stop at 128 each."""
+"""Maximum attributes, events and links of one span together, and maximum attributes of a log record, resource or scope.
+SDKs stop at 128 each."""
 
 MAX_REQUEST_MEMBERS = 300_000
-"""Most attributes, events and links of all spans of one request: ten thousand spans with thirty each."""
+"""Maximum attributes, events and links of all spans of one request: ten thousand spans with thirty each."""
 
 LARGE = "larger than max_span_bytes"
 LARGE_RESOURCE = f"of a resource or scope larger than max_resource_bytes, or with more than {MAX_MEMBERS} attributes"
@@ -32,22 +32,22 @@ _MAX_GZIP_MEMBERS = 1024
 _GZIP, _ZLIB = 31, 15  # wbits of zlib: headers and trailers of gzip or its own, the largest window
 _MAGIC = b"\x1f\x8b\x08"  # how a gzip stream begins
 _MOST_FROM_A_BYTE = 1032  # deflate makes at most 258 bytes of two bits
-_CHEAP = 65_536  # bytes of gzip that are inflated up to the limit rather than refused for what their end says
+_CHEAP = 65_536  # a gzip stream of up to this many bytes is inflated up to the limit, whatever size its trailer claims
 _PIECE = 65_536
-_SMALL_ITEM = 16_384  # an item of so few bytes cannot take more than half a megabyte when decoded
-_SPLITTABLE = 256 * 1024  # parsing so few bytes takes at most 10 MB and some milliseconds, even of hostile ones
+_SMALL_ITEM = 16_384  # an item this small cannot take more than half a megabyte when decoded
+_SPLITTABLE = 256 * 1024  # parsing this few bytes takes at most 10 MB and some milliseconds, even if they are hostile
 _SMALLEST = 2  # bytes of a resource, scope, span or log record in a body, even if it is empty
-_ENVELOPES = 6  # fields around each span, were every span in a resource and scope of its own
+_ENVELOPES = 6  # fields around each span, if every span has its own resource and scope
 _VARINT, _LENGTH_DELIMITED = 0, 2
 _FIXED_LENGTHS = {1: 8, 5: 4}
 
 
 def inflated_size(body: bytes, limit: int) -> int:
-    """Return how many bytes to expect of a gzip stream, `limit` at most; there may be more or fewer.
+    """Return how many bytes to expect from a gzip stream, up to `limit`; the real number may be different.
 
-    A stream ends with the size of its last member. That is believed where so many bytes can be made of `body`; the end
-    of a damaged or truncated stream says anything. Raises `TooLarge` for a believed size beyond the limit, except for
-    few bytes: inflating them tells whether they are too many or damaged.
+    A stream ends with the size of its last member. It is trusted only up to the most that `body` can inflate to, since
+    the end of a damaged or truncated stream can claim any size. Raises `TooLarge` for a plausible size beyond the
+    limit, except for a small body: inflating that one shows whether it is too large or damaged.
     """
     if not body.startswith(_MAGIC):
         return 0
@@ -58,14 +58,14 @@ def inflated_size(body: bytes, limit: int) -> int:
 
 
 def inflate(body: bytes, limit: int) -> bytes:
-    """Decompress a gzip stream of one or more members, or a zlib stream, at most `limit` bytes.
+    """Decompress a gzip stream of one or more members, or a zlib stream, to at most `limit` bytes.
 
-    Raises `TooLarge` when there is more, having inflated no more than `limit` bytes; `InvalidData` when the stream is
-    damaged, cut short or followed by something else.
+    Raises `TooLarge` if there is more, without inflating more than `limit` bytes; `InvalidData` if the stream is
+    damaged, truncated or followed by other data.
     """
     try:
         stream = isal_zlib.decompressobj(_ZLIB if body.startswith(b"\x78") else _GZIP)
-        # Room of the expected size spares growing step by step.
+        # Allocating the expected size avoids growing step by step.
         content = stream.decompress(body, inflated_size(body, limit) + 1)
         if not stream.eof and len(content) <= limit:
             content += stream.decompress(stream.unconsumed_tail, limit + 1 - len(content))
@@ -81,7 +81,7 @@ def inflate(body: bytes, limit: int) -> bytes:
 
 
 def _inflate_members(first: bytes, rest: memoryview, limit: int) -> bytes:
-    """Inflate the members after the first, in pieces: for each member, zlib copies the rest of its input."""
+    """Inflate the members after the first in pieces, because zlib copies the rest of its input for each member."""
     content = bytearray(first)
     for _ in range(_MAX_GZIP_MEMBERS):
         if (not rest or rest[0] == 0) and bytes(rest).count(0) == len(rest):
@@ -103,7 +103,7 @@ def _too_many_bytes(limit: int) -> TooLarge:
 
 
 def cut(body: bytes, max_items: int) -> list[EncodedGroup]:
-    """Split a body as `wire.split` does, where it may hold anything.
+    """Split an untrusted body as `wire.split` does.
 
     Raises `TooLarge` for more than `max_items` spans or log records, resources, or scopes, even if they are empty;
     `InvalidData` for a body that is not a request.
@@ -112,7 +112,7 @@ def cut(body: bytes, max_items: int) -> list[EncodedGroup]:
         _count(body, max_items)
     request = wire.parse(body)
     if len(body) > _SMALLEST * max_items:
-        # The parsed outline knows how many there are, before Python makes an object of each.
+        # The parsed outline knows their number before Python creates an object for each.
         if len(request.groups) > max_items:
             raise _too_many(max_items, "resources")
         if sum(len(group.scoped) for group in request.groups) > max_items:
@@ -125,12 +125,12 @@ def cut(body: bytes, max_items: int) -> list[EncodedGroup]:
 def without_oversized(
     groups: Sequence[EncodedGroup], max_bytes: int, max_resource_bytes: int
 ) -> tuple[Sequence[EncodedGroup], Sequence[RefusedGroup]]:
-    """Remove items of more than `max_bytes` bytes or `MAX_MEMBERS` members; return groups and what was removed.
+    """Remove items of more than `max_bytes` bytes or `MAX_MEMBERS` members; return the groups and the removed items.
 
-    A group of which nothing is left is not returned: nobody may decode a resource that is too large.
+    All items of a resource or scope with more than `max_resource_bytes` bytes or `MAX_MEMBERS` members are removed. A
+    group with no items left is not returned: nobody may decode a resource that is too large.
 
-    Of a resource or scope with more than `max_resource_bytes` bytes or `MAX_MEMBERS` members, all items are removed.
-    Raises `TooLarge` where those that remain have more than `MAX_REQUEST_MEMBERS` members together.
+    Raises `TooLarge` if the remaining items have more than `MAX_REQUEST_MEMBERS` members in total.
     """
     smallest_limit = min(max_bytes, _SMALL_ITEM), min(max_resource_bytes, _SMALL_ITEM)
     if all(_is_small(group, *smallest_limit) for group in groups):
@@ -140,7 +140,7 @@ def without_oversized(
     refused: list[RefusedGroup] = []
     resource, resource_fits = b"", True
     for group in groups:
-        if group.resource is not resource:  # the scopes of a resource follow one another
+        if group.resource is not resource:  # scopes of the same resource are adjacent
             resource, resource_fits = group.resource, _fits(group.resource, max_resource_bytes)
         scope_fits = _fits(group.scope, max_resource_bytes)
         if not resource_fits or not scope_fits:
@@ -161,7 +161,7 @@ def without_oversized(
 
 
 def _check_members(groups: Sequence[EncodedGroup]) -> None:
-    """Raise `TooLarge` for too many members. They are walked through only where there are bytes that may be so many."""
+    """Raise `TooLarge` for too many members. They are counted only if the bytes suffice for that many."""
     if sum(sum(map(len, group.items)) for group in groups) <= 2 * MAX_REQUEST_MEMBERS:
         return
     items = [item for group in groups for item in group.items]
@@ -179,13 +179,13 @@ def _check_members(groups: Sequence[EncodedGroup]) -> None:
             continue  # undecodable: intake rejects and counts it
 
 
-_OTHER_FIELDS = 16  # of a span beside its attributes, events and links, each once
+_OTHER_FIELDS = 16  # fields of a span besides attributes, events and links, each of which occurs once
 _MEMBER_TAGS = [bytes([number << 3 | 2 | more]) for number in (6, 9, 11, 13) for more in (0, 0x80)]
 """The first byte of an attribute (of a log record, of a span), event and link; a tag may be padded to more bytes."""
 
 
 def _is_small(group: EncodedGroup, item_bytes: int, resource_bytes: int) -> bool:
-    """Return whether nothing in a group is larger than that."""
+    """Return whether all items, the resource and the scope of a group are within these sizes."""
     resource, scope, items = group
     return (
         max(map(len, items), default=0) <= item_bytes
@@ -210,7 +210,7 @@ def _fits(item: bytes, max_bytes: int) -> bool:
 
 
 def _count(body: bytes, max_items: int) -> None:
-    """Walk the outline of a request, without memory of its own, until it ends or has too many items of a kind."""
+    """Walk the outline of a request, without allocating memory, until it ends or has too many items of a kind."""
     scopes = items = 0
     budget = _Budget(max_items * (_ENVELOPES + 1) + 100)
     for groups, (group_start, group_end) in enumerate(_fields(body, 0, len(body), 1, budget), 1):
@@ -303,7 +303,7 @@ class InFlightRequests:
 
 
 class Lease:
-    """The bytes held by one request; `largest` is the most that it has asked for."""
+    """The bytes held by one request; `largest` is the largest number it has asked for."""
 
     __slots__ = ("_bytes", "_in_flight", "_started", "largest")
 
@@ -314,18 +314,18 @@ class Lease:
         self.largest = 0
 
     def expect(self, size: int) -> None:
-        """Raise `Overloaded` where there is no room for `size` bytes more, or for another request; holds nothing."""
+        """Raise `Overloaded` if there is no room for `size` more bytes or for another request. Reserves nothing."""
         self.largest = max(self.largest, self._bytes + size)
-        self._in_flight._check(size, self._started)  # noqa: SLF001 - one thing in two classes
+        self._in_flight._check(size, self._started)  # noqa: SLF001 - the two classes belong together
 
     def hold(self, size: int) -> None:
-        """Set the bytes held by the request to `size` in all. Raises `Overloaded` where there is no room for them."""
+        """Set the total bytes held by the request to `size`. Raises `Overloaded` if there is no room for them."""
         self.largest = max(self.largest, size)
         self._in_flight._hold(size - self._bytes)  # noqa: SLF001
         self._bytes = size
 
     def start(self) -> None:
-        """Mark the request as complete and running. Raises `Overloaded` where too many are running."""
+        """Mark the request as complete and running. Raises `Overloaded` if too many are running."""
         self._in_flight._start()  # noqa: SLF001
         self._started = True
 

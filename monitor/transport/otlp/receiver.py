@@ -1,8 +1,8 @@
-"""Define the parts that both OTLP receivers share: options, handing requests to the intake, and the answers.
+"""Define the parts that both OTLP receivers share: options, passing requests to the intake, and the answers.
 
 The code of a refusal says whether to retry. The OpenTelemetry SDKs drop a batch on HTTP 500 and on gRPC INTERNAL or
-UNKNOWN, so temporary faults are never answered with those. They look for the retry delay in different places, so it is
-sent in each.
+UNKNOWN, so temporary faults are never answered with those. The SDKs look for the retry delay in different places, so it
+is sent in each.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ MAX_MESSAGE_BYTES = 1024
 
 _TYPE_URL = "type.googleapis.com/"
 _EVENT_EVERY = 10.0  # seconds between two log lines about refusals of the same kind
-_LARGE = 256 * 1024  # to inflate, read or cut more bytes than this takes long enough to keep other senders waiting
-_LONG = 0.02  # seconds of work on one request after which others come first
-_REFUSAL_EVERY = 0.1  # seconds between two answers to large requests that are refused, beyond the first few
+_LARGE = 256 * 1024  # inflating, reading or splitting more bytes takes long enough to keep other senders waiting
+_LONG = 0.02  # seconds of work on one request after which other requests go first
+_REFUSAL_EVERY = 0.1  # seconds between two refusals of large requests, after the first few
 _REFUSALS_AT_ONCE = 10
-_LONGEST_DELAY = 2.0  # seconds that such an answer waits at most
+_LONGEST_DELAY = 2.0  # the longest delay of such a refusal, in seconds
 
 _TOO_LARGE = 413
 _PACED = (400, _TOO_LARGE, 503)
@@ -58,26 +58,26 @@ class OtlpReceiver(ListenerOptions, Source, ABC):
     """Options of an OTLP server. The protocol's ports are 4317 (gRPC) and 4318 (HTTP)."""
 
     max_body_bytes: Annotated[Size, Field(gt=0, lt=2 * 1024**3)] = Field(default_factory=lambda: 20 * 1024**2)
-    """Maximum size of a request, compressed and decompressed, below 2 GiB. Larger ones are rejected permanently.
+    """Maximum size of a request, both compressed and decompressed, below 2 GiB. Larger ones are rejected permanently.
     Default: 20 MiB, at most `max_in_flight_bytes`."""
 
     max_spans: int = Field(default=10_000, gt=0)
     """Maximum spans or log records in one request. Requests with more are rejected permanently."""
 
     max_span_bytes: Size = Field(default=4 * 1024**2, gt=0)
-    """Maximum encoded size of a span or log record. Larger ones are rejected and counted; the rest is kept. The trace
-    of such a span is incomplete."""
+    """Maximum encoded size of a span or log record. Larger ones are rejected and counted; the rest of the request is
+    kept. The trace of a rejected span is incomplete."""
 
     max_resource_bytes: Size = Field(default=1024**2, gt=0)
     """Maximum encoded size of a resource or a scope. The spans or log records of larger ones are rejected and counted;
-    the rest is kept."""
+    the rest of the request is kept."""
 
     max_in_flight_bytes: Annotated[Size, Field(gt=0)] = Field(default_factory=lambda: 64 * 1024**2)
-    """Maximum bytes of all requests in work. Above it, senders are asked to retry. Default: its share of
+    """Maximum bytes of all requests in progress. Above it, senders are asked to retry. Default: its share of
     `limits.memory`."""
 
     max_concurrent_requests: int = Field(default=512, gt=0)
-    """Maximum requests in work at once. Above it, senders are asked to retry."""
+    """Maximum requests in progress. Above it, senders are asked to retry."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -90,7 +90,7 @@ class OtlpReceiver(ListenerOptions, Source, ABC):
 
 
 class Reception:
-    """One running receiver: its authentication, its running requests, its answers."""
+    """One running receiver: its authentication, its requests in progress, and its answers."""
 
     def __init__(
         self, name: str, options: OtlpReceiver, intake: Intake, runtime: Runtime, codes: tuple[str, ...]
@@ -116,12 +116,12 @@ class Reception:
         self._unsaid: dict[Event, int] = {}
 
     def check_room(self) -> None:
-        """Raise `Overloaded` while the pipeline has no room: before a body is read."""
+        """Raise `Overloaded` while the pipeline has no room. Call this before a body is read."""
         if why := self._runtime.health.refusing():
             raise Overloaded(why)
 
     async def deliver(self, signal: Signal, body: bytes, lease: limits.Lease, *, as_json: bool = False) -> Accepted:
-        """Hand the spans of one decompressed request to the intake.
+        """Pass the spans of one decompressed request to the intake.
 
         Raises `Overloaded`, `InvalidData`, or any other exception; `refused` maps each to an answer.
         """
@@ -140,7 +140,7 @@ class Reception:
             f"{oversized} larger than {options.max_span_bytes} bytes, with more than {limits.MAX_MEMBERS} attributes,"
             f" or of a resource or scope with as many attributes or more than {options.max_resource_bytes} bytes"
         )
-        # Also where all are too large: others of their traces may have come, or may come still.
+        # Even if all are too large: other spans of their traces may have arrived, or may still arrive.
         accepted = await self._intake.accept(SpanBatch(self._name, signal, groups, refused=refused))
         self._too_large[signal].inc(oversized)
         if not any(group.items for group in groups):
@@ -149,9 +149,10 @@ class Reception:
         return Accepted(accepted.rejected + oversized, reasons)
 
     async def inflate(self, body: bytes, lease: limits.Lease) -> bytes:
-        """Inflate a body. Raises `TooLarge`, `InvalidData`, and `Overloaded` before it inflates what has no room.
+        """Inflate a body. Raises `TooLarge`, `InvalidData`, and `Overloaded` if there is no room, before inflating.
 
-        What its end says is believed for a few bytes only: where there turn out to be more, it is begun again in turn.
+        A body whose trailer claims a small size is inflated at once. If it turns out to be larger, inflating starts
+        over, in turn with other large bodies.
         """
         limit = self.options.max_body_bytes
         size = limits.inflated_size(body, limit)
@@ -165,10 +166,10 @@ class Reception:
         return await self.in_turn(size, limits.inflate, body, limit)
 
     async def in_turn(self, size: int, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Do `work` on `size` bytes: at once if they are few, else in a thread, one after the other.
+        """Do `work` on `size` bytes: at once if they are few, else in a thread, one task at a time.
 
-        After work that took long or ended in a refusal there is a rest as long as it took: bombs get half of the time
-        at most.
+        Work that took long or ended in a refusal is followed by a pause of the same length, so that decompression bombs
+        get at most half of the time.
         """
         if size <= _LARGE:
             return work(*args, **options)
@@ -192,7 +193,7 @@ class Reception:
         )
 
     def refused(self, error: Exception) -> Refusal:
-        """Return the answer to `error` and log it: refusals every ten seconds per kind, internal errors always."""
+        """Return the answer to `error` and log it: refusals once per kind in ten seconds, internal errors always."""
         refusal = refusal_of(error, self._rng)
         if refusal.code == "UNAVAILABLE" and not isinstance(error, Overloaded | Refusal):
             self._runtime.events.error(
@@ -210,9 +211,10 @@ class Reception:
         return refusal
 
     async def pace(self, refusal: Refusal, lease: limits.Lease) -> None:
-        """Wait before a large request is refused, if there were many: who ignores refusals would send the next at once.
+        """Wait before refusing a large request, if there were many: a sender that ignores refusals sends again at once.
 
-        A sender waits two seconds at most. Call it when nothing holds the request anymore, not even an exception.
+        A sender waits at most two seconds. Call this when nothing references the request any more, not even an
+        exception.
         """
         if refusal.http not in _PACED or (lease.largest <= _LARGE and refusal.http != _TOO_LARGE):
             return
@@ -297,7 +299,7 @@ class Refusal(MonitorError):  # noqa: N818 - an answer rather than an error
         return orjson.dumps({**status, "details": details} if details else status)
 
     def trailers(self) -> tuple[tuple[str, bytes], ...]:
-        """Return the gRPC trailing metadata: the details as specified, and the retry delay once more.
+        """Return the gRPC trailing metadata: the details as specified, and the retry delay a second time.
 
         The OpenTelemetry exporter for Python reads only `google.rpc.retryinfo-bin`.
         """
@@ -344,7 +346,7 @@ def refusal_of(error: Exception, rng: random.Random) -> Refusal:
 
 
 def _jittered(at_least: float, rng: random.Random) -> float:
-    """Return a random delay of at least `at_least`, within 1 to 2 seconds; senders give up if asked to wait longer."""
+    """Return a random delay from 1 to 2 seconds, not below `at_least`; senders give up if asked to wait longer."""
     lowest = min(max(at_least, 1.0), 2.0)
     return lowest + (2.0 - lowest) * rng.random()
 

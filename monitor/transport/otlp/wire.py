@@ -1,7 +1,7 @@
 """Split OTLP requests into encoded spans and log records without decoding them.
 
 This makes head sampling cheap: protobuf messages mirror `ExportTraceServiceRequest` but declare each span as `bytes`.
-The C parser then splits a request in 0.3 us a span, and the trace id is at a known position in the raw span. Unknown
+The C parser then splits a request in 0.3 us per span, and the trace id is at a known position in the raw span. Unknown
 fields are ignored, as the protocol requires.
 """
 
@@ -23,15 +23,16 @@ _BYTES, _MESSAGE = 12, 11
 _OPTIONAL, _REPEATED = 1, 3
 _NO_TRACE, _NO_SPAN = bytes(16), bytes(8)
 UNREADABLE = "that cannot be read"
-"""Why a part is refused that is not the protobuf message that it should be, or has no valid span id."""
+"""Why a part is refused if it is not the expected protobuf message, or has no valid span id."""
 _REMOTE_PARENT = 0x300  # SpanFlags: CONTEXT_HAS_IS_REMOTE | CONTEXT_IS_REMOTE
 
 
 def _mirror() -> list[Any]:
-    """Build the outline shared by trace and log requests: groups by resource, within them by scope, within them items.
+    """Build the outline shared by trace and log requests: groups by resource, each with groups by scope with items.
 
-    resource_spans / scope_spans / spans and resource_logs / scope_logs / log_records all carry the same field numbers.
-    Beside it the ids of a span and of a log record, for items whose other fields must not be decoded, or cannot be.
+    resource_spans / scope_spans / spans and resource_logs / scope_logs / log_records use the same field numbers. Also
+    build messages with only the ids of a span or log record, for items whose other fields must not or cannot be
+    decoded.
     """
     file = descriptor_pb2.FileDescriptorProto(name="ragmonitor/outline.proto", package="ragmonitor", syntax="proto3")
 
@@ -74,12 +75,12 @@ def groups_of(request: Any) -> list[EncodedGroup]:
 
 
 def split(body: bytes) -> list[EncodedGroup]:
-    """Cut the body of an `ExportTraceServiceRequest` or `ExportLogsServiceRequest`. Raises `InvalidData`."""
+    """Split the body of an `ExportTraceServiceRequest` or `ExportLogsServiceRequest`. Raises `InvalidData`."""
     return groups_of(parse(body))
 
 
 def join(groups: Iterable[EncodedGroup]) -> bytes:
-    """Join groups into one request, the inverse of `split`. The resource that groups in a row share is in it once."""
+    """Join groups into one request, the inverse of `split`. A resource shared by adjacent groups is included once."""
     request = _Request()
     shared, group = None, None
     for resource, scope, items in groups:
@@ -91,9 +92,9 @@ def join(groups: Iterable[EncodedGroup]) -> bytes:
 
 
 def plain_trace_id_of(span: bytes) -> bytes:
-    """Return the trace id of an encoded span without tracestate, as every known exporter writes it; empty of others.
+    """Return the trace id of an encoded span without tracestate, as every known exporter writes it; otherwise empty.
 
-    Field 1, the trace id, comes first (`0a 10` and 16 bytes), then the span id, and at byte 28 not field 3.
+    Field 1, the trace id, comes first (`0a 10` and 16 bytes), then the span id, and byte 28 does not start field 3.
     """
     if span.startswith(b"\x0a\x10") and span.startswith(b"\x12\x08", 18) and span[28:29] != b"\x1a":
         trace_id = span[2:18]
@@ -102,7 +103,7 @@ def plain_trace_id_of(span: bytes) -> bytes:
 
 
 def trace_id_of(span: bytes) -> bytes:
-    """Return the trace id of an encoded span, 16 bytes not all zero; empty where it has no valid one.
+    """Return the trace id of an encoded span, 16 bytes that are not all zero; empty if it has no valid one.
 
     Every known exporter writes field 1 first (`0a 10` and 16 bytes); any other order is parsed in full.
     """
@@ -117,9 +118,9 @@ def trace_id_of(span: bytes) -> bytes:
 
 
 def ids_of_refused(signal: Signal, item: bytes) -> tuple[bytes, str]:
-    """Return the trace id and the tracestate of a span or log record that is too large, or cannot be decoded.
+    """Return the trace id and the tracestate of a span or log record that is too large or cannot be decoded.
 
-    Nothing else of it is looked at. Both are empty where they cannot be told; a log record has no tracestate.
+    No other field is read. Both are empty if they cannot be found; a log record has no tracestate.
     """
     if signal == "traces" and (plain := plain_trace_id_of(item)):
         return plain, ""
@@ -134,12 +135,12 @@ def ids_of_refused(signal: Signal, item: bytes) -> tuple[bytes, str]:
 
 
 def beginning(trace_id: bytes) -> bytes:
-    """Return how an encoded span of a trace begins: every known exporter writes the two ids first."""
+    """Return the first bytes of an encoded span of a trace: every known exporter writes the two ids first."""
     return b"\x0a\x10%b\x12\x08" % trace_id
 
 
 def trace_state_of(span: bytes) -> str:
-    """Return the W3C tracestate of an encoded span; cheap where there is none (field 3 follows field 2 at byte 28)."""
+    """Return the W3C tracestate of an encoded span; cheap if it has none (field 3 follows field 2 at byte 28)."""
     if len(span) > 28 and span[0] == 0x0A and span[18] == 0x12 and span[28] != 0x1A:  # noqa: PLR2004
         return ""
     try:
@@ -149,7 +150,7 @@ def trace_state_of(span: bytes) -> str:
 
 
 def span_part(span: bytes, resource: bytes, scope: bytes) -> Part:
-    """Check an encoded span in full and prepare it for assembly. Raises `InvalidData` that says what is wrong."""
+    """Check an encoded span in full and prepare it for assembly. Raises `InvalidData` with the reason."""
     try:
         parsed = SpanProto.FromString(span)
     except DecodeError:
@@ -163,7 +164,7 @@ def span_part(span: bytes, resource: bytes, scope: bytes) -> Part:
 
 
 def record_part(record: bytes, resource: bytes, scope: bytes) -> tuple[bytes, Part]:
-    """Return an encoded log record and its trace id (empty where it belongs to no trace). Raises `InvalidData`."""
+    """Return an encoded log record's trace id (empty if it belongs to no trace) and part. Raises `InvalidData`."""
     try:
         parsed = LogRecordProto.FromString(record)
     except DecodeError:
@@ -178,9 +179,9 @@ def record_part(record: bytes, resource: bytes, scope: bytes) -> tuple[bytes, Pa
 def offline_parts(
     signal: Signal, groups: Sequence[EncodedGroup], refused: Counter[bytes] | None = None
 ) -> list[tuple[bytes, Part]]:
-    """Return the valid parts of a captured request with their trace ids, for reading files; leave out invalid ones.
+    """Return the valid parts of a captured request with their trace ids, for reading files; skip invalid ones.
 
-    `refused` counts the spans that were left out, by trace id.
+    `refused` counts the skipped spans, by trace id.
     """
     found: list[tuple[bytes, Part]] = []
     for resource, scope, items in groups:

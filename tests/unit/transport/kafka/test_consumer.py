@@ -312,7 +312,7 @@ async def test_readiness_says_why_the_group_or_the_brokers_refuse_until_it_is_re
         health = bench.runtime.health
         health.expect("kafka")
         try:
-            await until(lambda: "another `assignment`" in "".join(health.reasons), "the reason", 30)
+            await until(lambda: "different `assignment`" in "".join(health.reasons), "the reason", 30)
             assert "10.0.0.1" not in "".join(health.reasons)
         finally:
             later.set()
