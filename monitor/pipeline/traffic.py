@@ -101,7 +101,7 @@ def _by_app(given: Mapping[str, T]) -> Mapping[str, T]:
         if not app_name(name):
             raise ValueError("an app without a name: leave the entry out")
         if app_name(name) in found:
-            raise ValueError(f"two entries are for the app {app_name(name)!r}: remove one")
+            raise ValueError(f"there are two entries for the app {app_name(name)!r}: remove one")
         found[app_name(name)] = one
     return found
 

@@ -33,7 +33,7 @@ _TEXT = "text/plain; charset=utf-8"
 _OPENMETRICS = "application/openmetrics-text"
 _NOT_FOUND = 404
 _RELOAD = "/-/reload"
-_THERE_ARE = b"rag-monitor: there are /metrics, /-/healthy and /-/ready\n"
+_THERE_ARE = b"rag-monitor serves /metrics, /-/healthy and /-/ready\n"
 _LARGEST_BODY = 64 * 1024  # a note of 4,000 characters in a form takes up to 48,000 bytes
 _BASIC = 'Basic realm="rag-monitor", charset="UTF-8"'
 
@@ -132,13 +132,13 @@ class _Endpoints:
         if reads and path == "/metrics":
             _, kind = exposition.choose_encoder(headers.get("accept", ""))
             return 200, kind, await self._exposition.text(openmetrics=kind.startswith(_OPENMETRICS))
-        status, text = (_NOT_FOUND, _THERE_ARE) if reads or posts else (405, b"only GET and HEAD\n")
+        status, text = (_NOT_FOUND, _THERE_ARE) if reads or posts else (405, b"only GET and HEAD are allowed\n")
         return status, _TEXT, text
 
     async def _reload(self, method: str, headers: dict[str, str]) -> tuple[int, str, bytes]:
         """Reload the configuration, and answer with the outcome."""
         if method != "POST":
-            return 405, _TEXT, b"only POST\n"
+            return 405, _TEXT, b"only POST is allowed\n"
         names = (*self._hosts, *self._runtime.site.names)
         guard = WebsiteGuard(names, any_host=self._gate is not open_gate)
         if refused := guard.why_refused(headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site")):

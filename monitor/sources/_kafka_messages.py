@@ -257,8 +257,8 @@ class Messages:
             self._too_large[signal].inc(oversized)
             if not any(group.items for group in groups):
                 raise _AllRejected(
-                    f"all {oversized} are larger than {bounds.item_bytes} bytes, have too many attributes, or a"
-                    f" resource or scope of more than {bounds.resource_bytes} bytes or with too many attributes",
+                    f"all {oversized} are larger than {bounds.item_bytes} bytes, have too many attributes, or belong to"
+                    f" a resource or scope of more than {bounds.resource_bytes} bytes or with too many attributes",
                     "too_large",
                 )
         if accepted.rejected and accepted.rejected >= sum(len(group.items) for group in groups):

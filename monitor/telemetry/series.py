@@ -303,9 +303,9 @@ class Series:
     )
     sink_failures = counter(
         "ragmonitor_sink_failures",
-        "Failed deliveries. A sink that follows the history gets the results again. For `storage` (the history), sinks"
-        " of type `history` and `listeners`, this counts results that they lost. While the history cannot be written,"
-        " results wait (`ragmonitor_database_failing`).",
+        "Failed deliveries. A sink that follows the history gets the results again. For `storage` (the history),"
+        " `listeners` and sinks of type `history`, this counts the results that they lost. While the history cannot be"
+        " written, results wait (`ragmonitor_database_failing`).",
         ("sink",),
     )
     sink_results = counter(
@@ -541,7 +541,7 @@ class Series:
     # requested = evaluations + pending.
     backfill_requested = counter(
         "ragmonitor_backfill_requested",
-        "Evaluations that `rag-monitor backfill` has requested, including requests found when the process started."
+        "Evaluations that `rag-monitor backfill` has requested, including those found when the process started."
         " `source`: kafka, spool, file, missed.",
         ("app", "evaluator", "source"),
     )
@@ -711,7 +711,7 @@ class Series:
     severe_verdicts = counter(
         "ragmonitor_severe_verdicts",
         "Live answers judged severe, for alerts with `severe`, by the outcome of a second judgement: confirmed,"
-        " refuted, unscored. confirmed / (confirmed + refuted) is how often the judge agrees with itself.",
+        " refuted, unscored. The ratio confirmed / (confirmed + refuted) is how often the judge agrees with itself.",
         ("app", "evaluator", "outcome"),
     )
     severe_confirmed = counter(
@@ -760,8 +760,8 @@ class Series:
     queue_limit = gauge("ragmonitor_queue_limit_items", "Maximum items in a bounded queue.", ("queue",))
     config_reload_successful = gauge(
         "ragmonitor_config_last_reload_successful",
-        "1 if the configuration of the last reload, or of the start, is in use; 0 if the last reload found one that"
-        " could not be used.",
+        "1 if the last reload of the configuration succeeded, or there was none; 0 if it failed, and the configuration"
+        " from before stays in use.",
     )
     config_reloaded_at = gauge(
         "ragmonitor_config_last_reload_success_timestamp_seconds",
@@ -786,7 +786,7 @@ class Series:
     )
     database_damaged = counter(
         "ragmonitor_database_damaged",
-        "Damaged databases that were set aside and replaced by a new one with all data that could be saved.",
+        "Damaged databases that were set aside and replaced by new ones with all data that could be saved.",
         ("database",),
     )
     database_rows = counter(

@@ -88,7 +88,7 @@ def test_an_unknown_case_is_not_found(monitor):
 
 def test_switched_off_there_is_no_page(tmp_path):
     with MonitorProcess(tmp_path, {"ui": {"enabled": False}}) as running:
-        assert running.get("/").startswith("rag-monitor: there are /metrics")
+        assert running.get("/").startswith("rag-monitor serves /metrics")
         with pytest.raises(urllib.error.HTTPError) as refused:
             running.get("/answers")
         assert refused.value.code == 404

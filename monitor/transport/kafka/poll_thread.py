@@ -140,7 +140,7 @@ class Owner:
                 continue
             if records[0].offset < partition.position:
                 raise ValueError(
-                    f"{at.topic}/{at.partition} goes back from {partition.position}: was the topic recreated?"
+                    f"{at.topic}/{at.partition} went back from offset {partition.position}: was the topic recreated?"
                 )
             self._note_gap(partition, records[0].offset)
             partition.moved(records[-1].offset + 1, now)
@@ -304,7 +304,7 @@ class Owner:
             elif one.waits_since is None:
                 one.waits_since = now
             elif now - one.waits_since > _STUCK_AFTER:
-                raise PartitionStuck(f"{one.topic}/{one.number} stays at {one.position}, it ends at {one.end}")
+                raise PartitionStuck(f"{one.topic}/{one.number} is stuck at {one.position}; its end is {one.end}")
 
     def _answered(self, error: BaseException | None) -> None:
         """Report whether a request was answered; a single failure may be due to a leader that moved."""

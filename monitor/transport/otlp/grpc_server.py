@@ -171,7 +171,7 @@ class Router:
             return _refused(self._reception, context, self._reception.refused(error))
         export = self._exports.get(call.method)
         if export is None:
-            why = f"there is no {call.method}, only traces and logs"
+            why = f"there is no method {call.method}; only traces and logs are accepted"
             return _refused(self._reception, context, self._reception.refused(Refusal(501, "UNIMPLEMENTED", why)))
         return await export.call(messages, context)
 

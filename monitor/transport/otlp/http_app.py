@@ -134,8 +134,8 @@ class HttpApp:
         route = self._routes.get(path)
         if route is None:
             if path in _UNIMPLEMENTED:
-                raise Refusal(501, "UNIMPLEMENTED", f"{_UNIMPLEMENTED[path]} are not taken here, only traces and logs")
-            raise Refusal(404, "NOT_FOUND", f"there is nothing here, only {' and '.join(self._routes)}")
+                raise Refusal(501, "UNIMPLEMENTED", f"{_UNIMPLEMENTED[path]} are not accepted, only traces and logs")
+            raise Refusal(404, "NOT_FOUND", f"nothing is served here; the paths are {', '.join(self._routes)}")
         if method != "POST":
             raise Refusal(405, "UNIMPLEMENTED", "only POST is allowed", headers=((b"allow", b"POST"),))
         return route

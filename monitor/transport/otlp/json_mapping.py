@@ -225,7 +225,7 @@ def _outline(hex_id: Any, drops: Callable[[bytes], bool]) -> bytes:
 
 def _fill(message: Message, data: Any, table: _Table, depth: int) -> None:
     if type(data) is not dict:
-        raise _Misfit(f"an object is needed, got {_shown(data)}")
+        raise _Misfit(f"expected an object, got {_shown(data)}")
     if depth > _MAX_DEPTH:
         raise _Misfit(f"nested more than {_MAX_DEPTH} messages deep")
     for key, value in data.items():
@@ -288,7 +288,7 @@ def _setter(field: FieldDescriptor) -> Setter:
 
     def one_arm(message: Any, value: Any, depth: int) -> None:
         if message.WhichOneof(group) is not None:
-            raise _Misfit(f"{message.WhichOneof(group)} is given as well, only one of them may be")
+            raise _Misfit(f"{message.WhichOneof(group)} is also given, but only one of them is allowed")
         inner(message, value, depth)
 
     return one_arm
@@ -313,7 +313,7 @@ def _message_list(name: str, table: _Table) -> Setter:
     def set_messages(message: Any, value: Any, depth: int) -> None:
         add = getattr(message, name).add
         if limited and len(_list(value)) > MAX_MEMBERS:
-            raise _Misfit(f"{len(value)} are too many, at most {MAX_MEMBERS} are taken")
+            raise _Misfit(f"{len(value)} is too many; the maximum is {MAX_MEMBERS}")
         for index, item in enumerate(_list(value)):
             child = add()
             if pairs and (pair := _text_pair(item)) is not None:
@@ -380,7 +380,7 @@ def _id(field: FieldDescriptor) -> Setter:
 
 def _list(value: Any) -> list[Any]:
     if type(value) is not list:
-        raise _Misfit(f"a list is needed, got {_shown(value)}")
+        raise _Misfit(f"expected a list, got {_shown(value)}")
     return value
 
 
@@ -403,13 +403,13 @@ def _converter(field: FieldDescriptor) -> _Converter:
 
 def _to_string(value: Any) -> str:
     if type(value) is not str:
-        raise _Misfit(f"a text is needed, got {_shown(value)}")
+        raise _Misfit(f"expected a text, got {_shown(value)}")
     return value
 
 
 def _to_bool(value: Any) -> bool:
     if type(value) is not bool:
-        raise _Misfit(f"true or false is needed, got {_shown(value)}")
+        raise _Misfit(f"expected true or false, got {_shown(value)}")
     return value
 
 
@@ -418,7 +418,7 @@ def _to_integer(lowest: int, highest: int, value: Any) -> int:
     if (type(value) is str and _INTEGER.fullmatch(value)) or (type(value) is float and value.is_integer()):
         number = int(value)
     if type(number) is not int or not lowest <= number <= highest:
-        raise _Misfit(f"an integer from {lowest} to {highest} is needed, got {_shown(value)}")
+        raise _Misfit(f"expected an integer from {lowest} to {highest}, got {_shown(value)}")
     return number
 
 
@@ -431,7 +431,7 @@ def _to_double(value: Any) -> float:
         return float(value)
     if type(value) is str and (value in _NOT_FINITE or _NUMBER.fullmatch(value)):
         return float(value)
-    raise _Misfit(f'a number (or "NaN", "Infinity", "-Infinity") is needed, got {_shown(value)}')
+    raise _Misfit(f'expected a number (or "NaN", "Infinity", "-Infinity"), got {_shown(value)}')
 
 
 def _to_bytes(value: Any) -> bytes:
@@ -441,7 +441,7 @@ def _to_bytes(value: Any) -> bytes:
             return base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
         except (binascii.Error, ValueError):
             pass
-    raise _Misfit(f"bytes in base64 are needed, got {_shown(value)}")
+    raise _Misfit(f"expected bytes in base64, got {_shown(value)}")
 
 
 def _shown(value: Any) -> str:

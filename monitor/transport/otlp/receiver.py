@@ -137,8 +137,9 @@ class Reception:
             return await self._intake.accept(SpanBatch(self._name, signal, groups))
         oversized = sum(len(group.items) for group in refused)
         why = (
-            f"{oversized} larger than {options.max_span_bytes} bytes, with more than {limits.MAX_MEMBERS} attributes,"
-            f" or of a resource or scope with as many attributes or more than {options.max_resource_bytes} bytes"
+            f"{oversized} are larger than {options.max_span_bytes} bytes or have more than {limits.MAX_MEMBERS}"
+            " attributes, or belong to a resource or scope with more than that many attributes or"
+            f" {options.max_resource_bytes} bytes"
         )
         # Even if all are too large: other spans of their traces may have arrived, or may still arrive.
         accepted = await self._intake.accept(SpanBatch(self._name, signal, groups, refused=refused))

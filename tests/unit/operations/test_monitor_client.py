@@ -24,7 +24,7 @@ def test_an_address_may_be_written_as_people_do(url: str) -> None:
 @pytest.mark.parametrize(
     ("says", "is_one"),
     [
-        (Says(status=404, content=b"rag-monitor: there is nothing here"), True),
+        (Says(status=404, content=b"rag-monitor serves /metrics"), True),
         (Says(status=401, headers={"www-authenticate": 'Bearer realm="rag-monitor"'}), True),
         (Says(status=404, content=b"not found"), False),
         (Says(status=200, content=b"a page about rag-monitor"), False),

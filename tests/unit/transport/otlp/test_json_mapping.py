@@ -313,14 +313,14 @@ def test_bytes_are_base64_of_either_alphabet_with_or_without_padding(text: str) 
 @pytest.mark.parametrize(
     ("bad", "place"),
     [
-        ({"name": 5}, r"spans\[0\]\.name: a text is needed, got 5"),
-        ({"name": ["secret"]}, r"spans\[0\]\.name: a text is needed, got a list"),
-        ({"attributes": {}}, r"spans\[0\]\.attributes: a list is needed, got an object"),
-        ({"attributes": ["secret"]}, r"attributes\[0\]: an object is needed, got a text"),
+        ({"name": 5}, r"spans\[0\]\.name: expected a text, got 5"),
+        ({"name": ["secret"]}, r"spans\[0\]\.name: expected a text, got a list"),
+        ({"attributes": {}}, r"spans\[0\]\.attributes: expected a list, got an object"),
+        ({"attributes": ["secret"]}, r"attributes\[0\]: expected an object, got a text"),
         ({"attributes": [{"value": {"boolValue": "true"}}]}, r"attributes\[0\]\.value\.boolValue"),
         ({"attributes": [{"value": {"bytesValue": "*"}}]}, r"attributes\[0\]\.value\.bytesValue"),
         ({"attributes": [{"value": {"doubleValue": "1_0"}}]}, r"attributes\[0\]\.value\.doubleValue"),
-        ({"status": 1}, r"spans\[0\]\.status: an object is needed, got 1"),
+        ({"status": 1}, r"spans\[0\]\.status: expected an object, got 1"),
     ],
 )
 def test_the_message_names_the_place_and_never_repeats_a_text(bad: dict[str, Any], place: str) -> None:
@@ -347,7 +347,7 @@ def test_more_items_or_groups_than_allowed_are_too_large() -> None:
 
 
 def test_more_attributes_than_any_sdk_sends_are_invalid() -> None:
-    with pytest.raises(InvalidData, match=r"spans\[0\]\.attributes: 10001 are too many"):
+    with pytest.raises(InvalidData, match=r"spans\[0\]\.attributes: 10001 is too many"):
         read({"attributes": [{}] * 10_001})
 
 
