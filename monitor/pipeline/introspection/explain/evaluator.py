@@ -219,9 +219,12 @@ def _with_scores(facts: EvaluatorFacts, counts: _OutcomeSums, evaluator: Evaluat
 def _in_no_live_rate(counts: _OutcomeSums, setup: MonitorSetup) -> ExplanationStep:
     if counts.late >= counts.non_production:
         after = human_duration(setup.late_after)
-        text = f"It ran too late: {number_of(counts.late, 'score')} more than {after} after the answer, in no live rate"
+        text = (
+            f"It ran too late: {number_of(counts.late, 'score')} more than {after} after the answer,"
+            " not in the live rates"
+        )
         return ExplanationStep("", text, "traffic.late_after: longer; or a faster judge", cause=Cause.LATE)
-    text = f"It ran, but not on production traffic: {number_of(counts.non_production, 'score')} in no live rate"
+    text = f"It ran, but not on production traffic: {number_of(counts.non_production, 'score')}, not in the live rates"
     setting = "traffic.class_attribute: the attribute that says what is production"
     return ExplanationStep("", text, setting, cause=Cause.NON_PRODUCTION)
 

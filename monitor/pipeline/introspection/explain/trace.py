@@ -143,7 +143,7 @@ def _extracted(request: RequestRecord) -> ExplanationStep:
         text = f"a question and an answer; {request.detail}" if request.detail else text
         setting = _to_record(request)
     if request.traffic not in ("", "production"):
-        text += f"; its traffic class is {request.traffic}, so it is in no live rate"
+        text += f"; its traffic class is {request.traffic}, so it is not in the live rates"
     return ExplanationStep("extracted", text, setting)
 
 
@@ -173,7 +173,7 @@ def _conclude(subject: str, steps: Sequence[ExplanationStep], ends: Sequence[Exp
         return Explanation(subject, Cause.NOT_ASKED, text, "evaluators", steps=steps)
     if not others:
         last = next((one for one in ends if one.cause is not Cause.EVALUATED), ends[0])
-        but = f", but in no live rate: {last.text}" if last.cause is not Cause.EVALUATED else ""
+        but = f", but not in the live rates: {last.text}" if last.cause is not Cause.EVALUATED else ""
         text = f"Scored by {', '.join(scored)}{but}."
         return Explanation(subject, last.cause or Cause.EVALUATED, text, last.setting, steps=steps)
     first = next((one for one in others if one.setting), others[0])

@@ -155,10 +155,10 @@ def test_a_tenth_without_a_score_is_worth_a_word(unscored: int, but: str) -> Non
 
 def test_of_late_and_other_scores_the_more_frequent_are_the_cause() -> None:
     late = explained(facts({}, {"late": 3, "non_production": 3}))
-    assert late.conclusion == "It ran too late: 3 scores more than 15 min after the answer, in no live rate."
+    assert late.conclusion == "It ran too late: 3 scores more than 15 min after the answer, not in the live rates."
     assert late.setting == "traffic.late_after: longer; or a faster judge"
     other = explained(facts({}, {"late": 1, "non_production": 3}))
-    assert other.conclusion == "It ran, but not on production traffic: 3 scores in no live rate."
+    assert other.conclusion == "It ran, but not on production traffic: 3 scores, not in the live rates."
 
 
 def test_the_most_frequent_reason_is_the_cause_with_its_newest_detail() -> None:

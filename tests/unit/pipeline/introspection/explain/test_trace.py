@@ -123,7 +123,7 @@ def test_a_row_without_the_texts_of_its_documents_has_the_advice_for_rows():
             "without any retrieval",
             "",
         ),
-        ({"scope": "late"}, Cause.LATE, "in no live rate", "traffic.late_after"),
+        ({"scope": "late"}, Cause.LATE, "not in the live rates", "traffic.late_after"),
         ({"scope": "non_production"}, Cause.NON_PRODUCTION, "not production", "traffic.class_attribute"),
         ({"outcome": "", "waited": None}, Cause.WAITING, "waiting for its turn", "judge.max_concurrency"),
         ({"outcome": "", "waited": 1.0}, Cause.WAITING, "is with the judge", "judge.max_concurrency"),

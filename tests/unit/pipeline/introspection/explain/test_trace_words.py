@@ -137,7 +137,7 @@ def test_head_sampling_is_told_with_the_sampling_of_the_sender(
     [
         ({"context": "retrieved_nothing"}, "; retrieval found nothing"),
         ({"context": "no_retrieval"}, "; there was no retrieval"),
-        ({"traffic": "synthetic"}, "; its traffic class is synthetic, so it is in no live rate"),
+        ({"traffic": "synthetic"}, "; its traffic class is synthetic, so it is not in the live rates"),
         ({"traffic": ""}, ""),
     ],
 )
@@ -193,7 +193,7 @@ def test_those_that_did_not_score_are_all_named_and_the_first_is_explained() -> 
 def test_a_score_that_is_in_no_live_rate_says_so() -> None:
     late = replace(RECORD.decisions[0], scope="late")
     found = explain_trace(recorded(decisions=(late,)), ONE)
-    assert found.conclusion == ("Scored by local, but in no live rate: scored more than 15 min after the answer.")
+    assert found.conclusion == ("Scored by local, but not in the live rates: scored more than 15 min after the answer.")
     assert (found.cause, found.setting) == (Cause.LATE, "traffic.late_after: longer")
 
 
