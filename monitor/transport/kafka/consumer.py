@@ -214,7 +214,7 @@ class Consumer:
     # -- reports of the owner
 
     def assigned(self, partitions: list[Partition]) -> None:
-        """See `values.Group`."""
+        """See `values.GroupMember`."""
         self._series.rebalances["assigned"].inc()
         places = {one.at for one in partitions}
         # Revoked, and assigned again before the revocation was handled: the earlier assignment is void.
@@ -233,7 +233,7 @@ class Consumer:
         )
 
     def give_up(self, partitions: list[Partition], answered: threading.Event) -> None:
-        """See `values.Group`."""
+        """See `values.GroupMember`."""
         self._series.rebalances["revoked"].inc()
         for one in partitions:
             one.closed = True
@@ -248,17 +248,17 @@ class Consumer:
         answered.set()
 
     def lost(self, partitions: list[Partition]) -> None:
-        """See `values.Group`."""
+        """See `values.GroupMember`."""
         self._series.rebalances["lost"].inc()
         self._close(partitions)
 
     def arrived(self, flow: Flow, found: list[tuple[Partition, list[Any]]]) -> None:
-        """See `values.Group`."""
+        """See `values.GroupMember`."""
         self._inbox.extend((flow, partition, item) for partition, items in found for item in items)
         self._arrival.set()
 
     def looked(self, look: GroupStatus) -> None:
-        """See `values.Group`."""
+        """See `values.GroupMember`."""
         self._total = look.total
         self._count_partitions()
         self._series.show([pair for pair in look.ends if pair[0] in self._partitions])
@@ -281,11 +281,11 @@ class Consumer:
                 self._ready()
 
     def committed(self, *, ok: bool) -> None:
-        """See `values.Group`."""
+        """See `values.GroupMember`."""
         self._series.commits["ok" if ok else "failed"].inc()
 
     def expired(self, topic: str, messages: int) -> None:
-        """See `values.Group`."""
+        """See `values.GroupMember`."""
         self._series.expired[topic].inc(messages)
         self._runtime.events.error(
             Event.KAFKA_EXPIRED,
@@ -296,7 +296,7 @@ class Consumer:
         )
 
     def answering(self, *, ok: bool, why: str = "") -> None:
-        """See `values.Group`."""
+        """See `values.GroupMember`."""
         events, brokers = self._runtime.events, self._settings.client.get("bootstrap_servers", ())
         if not ok and not self._trouble:
             self._trouble = why
