@@ -1,4 +1,4 @@
-"""Read the arguments and results of traced functions: arguments without names, and documents among them."""
+"""Read the arguments and results of traced functions: positional arguments, and documents in both."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _ID: Final = re.compile(r"(?=[^\s]*[0-9_@:/.-])[A-Za-z0-9_@:/.+-]{1,200}")
 
 
 def arguments(given: Value) -> Value:
-    """Name positional arguments, which are sent without names as `{"args": [], "kwargs": {}}` or as a bare list.
+    """Name positional arguments, which are sent as `{"args": [], "kwargs": {}}` or as a bare list.
 
-    The first is read as the question and the second as the conversation, unless arguments with names say otherwise.
-    Ids and objects before a question in words are skipped.
+    The first is read as the question and the second as the conversation, unless named arguments override them. Ids and
+    objects before a question in words are skipped.
     """
     named: Value = None
     if isinstance(given, Mapping) and given and given.keys() <= {"args", "kwargs"}:
@@ -56,7 +56,7 @@ def query(given: Value) -> str | None:
 
 
 def documents_step(given: Value, put_out: Value) -> dict[str, Any] | None:
-    """Read a function that returns documents: decorated ones are plain spans unless their author names another type."""
+    """Read a function that returns documents: decorated functions are plain spans unless their author sets a type."""
     after = _documents_alone(put_out)
     if after is None:
         return None
@@ -72,7 +72,7 @@ def is_part(after: tuple[Document, ...], given: Value) -> bool:
 
 
 def _documents_alone(listed: Value) -> tuple[Document, ...] | None:
-    """Return the documents of a list in which each element is marked as one: a bare text may be anything."""
+    """Return the documents of a list in which each element is marked as a document: a bare text may be anything."""
     if not isinstance(listed, list) or messages.read(listed):
         return None
     found = documents.read(listed) or ()

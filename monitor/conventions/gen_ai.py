@@ -49,7 +49,7 @@ _MESSAGE_EVENTS: Final = {
 class GenAI(Convention):
     """Reads spans with `gen_ai.*` attributes, and the log records that carry their content.
 
-    Many dialects borrow these keys, so theirs go first.
+    Many dialects borrow these keys, so they take precedence.
     """
 
     name: ClassVar[str] = "gen_ai"
@@ -57,7 +57,7 @@ class GenAI(Convention):
     record_marks: ClassVar[tuple[bytes, ...]] = (b"gen_ai",)
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:
-        """Observe the span and its log records; None where neither has a key of this dialect."""
+        """Observe the span and its log records; None if neither has a key of this dialect."""
         logged: list[_Event] = [
             (_event_name(r), r.body if r.body is not None else r.attributes, r.attributes) for r in records
         ]
@@ -69,7 +69,7 @@ class GenAI(Convention):
         for name, _, of_record in logged:
             if name == _DETAILS:
                 attributes |= of_record
-        # A length limit breaks the JSON in a span, but only shortens the texts in a structured record.
+        # A length limit breaks the JSON in a span, but only shortens the texts in a structured log record.
         attributes |= {k: v for k, v in span.attributes.items() if k not in attributes or not _is_broken(v)}
         operation = values.text(attributes.get("gen_ai.operation.name")).lower()
         kind = _KINDS.get(operation, "other")
@@ -93,7 +93,7 @@ def _is_broken(value: Value) -> bool:
 
 
 def _unquoted(value: Value) -> str:
-    """Return an id without quotes: when MLflow writes this dialect, it leaves the application's attributes in JSON."""
+    """Return an id without quotes: when MLflow writes this dialect, it leaves the application's attributes as JSON."""
     bare = values.unfold(value, 1)
     return bare if isinstance(bare, str) else values.text(value)
 
@@ -147,7 +147,7 @@ def _sent(attributes: Mapping[str, Value]) -> tuple[Message, ...] | None:
 
 
 def _said(attributes: Mapping[str, Value]) -> str | None:
-    """Return the answer; empty where the model ended without text, None where it called a tool or nothing was sent."""
+    """Return the answer; empty if the model ended without text, None if it called a tool or nothing was sent."""
     put_out = values.unfold(attributes.get("gen_ai.output.messages"))
     said = messages.read(put_out)
     if not said:

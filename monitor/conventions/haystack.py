@@ -1,4 +1,4 @@
-"""Read Haystack's own tracer: pipelines, components and agents, distinguished by the sockets a component declares.
+"""Read Haystack's own tracer: pipelines, components (by the sockets that they declare) and agents.
 
 Keys: https://github.com/deepset-ai/haystack/tree/main/haystack/tracing and the `set_content_tag` calls of its pipelines
 and agents. Texts are sent only if content tracing is on.
@@ -39,7 +39,7 @@ class Haystack(Convention):
     precedence: ClassVar[int] = 40
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:  # noqa: ARG002 - no logs here
-        """Observe the span; None where it has no attribute of this dialect."""
+        """Observe the span; None if it has no attribute of this dialect."""
         attributes = span.attributes
         if not any(key.startswith(_PREFIX) for key in _named(span)):
             return None
@@ -90,7 +90,7 @@ def _named(span: Span) -> tuple[str, ...]:
 
 
 def _component(named: str, attributes: Mapping[str, Value]) -> _Kind:
-    """Return the role of a component: from its inputs and outputs, as classes may have any name; else from its name."""
+    """Return the role of a component from its inputs and outputs (classes may have any name), or else from its name."""
     if named.endswith("Embedder"):
         return "embedding"
     if named == "ToolInvoker":
@@ -107,7 +107,7 @@ def _component(named: str, attributes: Mapping[str, Value]) -> _Kind:
 
 
 def _sockets(attributes: Mapping[str, Value], side: Literal["input", "output"]) -> dict[str, str]:
-    """Return the sockets of a component with their declared types, or those in use where none are declared."""
+    """Return the sockets of a component with their declared types, or the sockets in use if none are declared."""
     declared = values.unfold_cut(attributes.get(f"haystack.component.{side}_spec"))
     if isinstance(declared, Mapping) and declared:
         return {
@@ -132,7 +132,7 @@ def _request(given: Value, put_out: Value) -> dict[str, Any]:
 
 
 def _asked(given: Mapping[str, Value]) -> messages.StatedQuestion | None:
-    """Return the question in the inputs of a pipeline's components, if all that have one agree."""
+    """Return the question in the inputs of a pipeline's components, if all components with a question agree."""
     for key in _QUESTIONS:
         stated: dict[str, messages.StatedQuestion] = {}
         for inner in (given, *given.values()):
@@ -148,7 +148,7 @@ def _asked(given: Mapping[str, Value]) -> messages.StatedQuestion | None:
 
 
 def _answer(put_out: Mapping[str, Value]) -> str | None:
-    """Return the answer of the components at the end of a pipeline; None where several gave different answers."""
+    """Return the answer of the components at the end of a pipeline; None if several gave different answers."""
     ends = [inner for inner in (put_out, *put_out.values()) if isinstance(inner, Mapping)]
     for said in (
         {_best(end.get("answers")) for end in ends},
@@ -189,7 +189,7 @@ def _sent(given: Mapping[str, Value]) -> tuple[Message, ...] | None:
 
 
 def _reply(replies: Value) -> str | None:
-    """Return the first non-empty reply; empty where the model ended without text, None where it called a tool."""
+    """Return the first non-empty reply; empty if the model ended without text, None if it called a tool."""
     listed = values.elements(replies) or ()
     texts = [one if isinstance(one, str) else messages.read_answer(_chat([one])) for one in listed]
     text = next((text for text in texts if text and text.strip()), None)
@@ -221,7 +221,7 @@ def _retrieval(
 
 
 def _results(put_out: Value) -> tuple[Document, ...] | None:
-    """Return the results of tools: that of a single call, or those in the messages of a step with several calls."""
+    """Return the results of tools: of a single call, or from the messages of a step with several calls."""
     if not isinstance(put_out, Mapping) or "tool_messages" not in put_out:
         return prompt.of_tool(put_out)
     worked = [one for one in values.elements(put_out["tool_messages"]) or () if not _tells_of_failure(one)]
@@ -237,7 +237,7 @@ def _tells_of_failure(message: Value) -> bool:
 
 
 def _chat(value: Value) -> list[Value]:
-    """Rewrite chat messages with the usual keys: some versions write `_role`, and results wrap their text."""
+    """Rewrite chat messages with the usual keys: some versions write `_role`, and tool results wrap their text."""
     chat: list[Value] = []
     for item in values.elements(values.unfold(value)) or ():
         message = _without_underscores(item)

@@ -1,4 +1,4 @@
-"""Read Langfuse, the dialect of its own SDK (v3 to v5), used by decorator, by hand or through framework handlers.
+"""Read Langfuse, the dialect of its SDK (v3 to v5), used as a decorator, by hand or through framework handlers.
 
 Keys: https://langfuse.com/integrations/native/opentelemetry (property mapping), `langfuse.observation.*`.
 """
@@ -41,14 +41,14 @@ class LangfuseConvention(Convention):
     """Reads spans that carry `langfuse.observation.type`.
 
     The SDK also sets it on another library's span if that is current when the application updates its observation. So
-    dialects with more detail go first, and a span that it marks only as `span` is left to `gen_ai.*` keys.
+    dialects with more detail take precedence, and a span of type `span` with `gen_ai.*` keys is left to them.
     """
 
     name: ClassVar[str] = "langfuse"
     precedence: ClassVar[int] = 70
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:  # noqa: ARG002 - no logs here
-        """Observe the span; None where it has no type of this dialect."""
+        """Observe the span; None if it has no type of this dialect."""
         named = span.attributes.get(_TYPE)
         if not isinstance(named, str):
             return None
@@ -69,7 +69,7 @@ class LangfuseConvention(Convention):
 
 
 def _error(span: Span) -> str:
-    """Return the error, also from the level: applications set that by hand for failures that they have caught."""
+    """Return the error, also from the level: applications set it by hand for failures that they have caught."""
     if values.text(span.attributes.get("langfuse.observation.level")).upper() != "ERROR":
         return values.error_of(span)
     message = values.text(span.attributes.get("langfuse.observation.status_message"))
@@ -77,7 +77,7 @@ def _error(span: Span) -> str:
 
 
 def _metadata(attributes: Mapping[str, Value]) -> dict[str, str]:
-    """Return the application's metadata of the trace; from v5 on all values are JSON, texts too."""
+    """Return the application's metadata of the trace; from v5 on all values are JSON, including texts."""
     found = {
         f"metadata.{key[len(_TRACE_METADATA) :]}": values.text(values.unfold(value, 1))
         for key, value in attributes.items()
@@ -91,7 +91,7 @@ def _request(attributes: Mapping[str, Value]) -> dict[str, Any]:
     step = function.documents_step(given, put_out)
     if step is not None:
         return step
-    # An application sets the input and output of its trace because those of the span are less useful.
+    # If an application sets input and output of the trace, those of the span are less useful.
     asked = messages.read_request(attributes.get("langfuse.trace.input")) or function.asked(given)
     answer = messages.read_answer(attributes.get("langfuse.trace.output"))
     state = documents.of_state(put_out)
@@ -141,7 +141,7 @@ def _sent(given: Value) -> tuple[Message, ...] | None:
 
 
 def _defines_tool(one: Value) -> bool:
-    """Return whether a message defines a tool: the LangChain handler appends these as tool messages without a call."""
+    """Return whether a message defines a tool: LangChain's handler appends these as tool messages without a call id."""
     return (
         isinstance(one, Mapping)
         and one.get("role") == "tool"

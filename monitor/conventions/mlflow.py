@@ -46,7 +46,7 @@ class MLflow(Convention):
     precedence: ClassVar[int] = 30
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:  # noqa: ARG002 - no logs here
-        """Observe the span; None where it has no span type of this dialect."""
+        """Observe the span; None if it has no span type of this dialect."""
         named = _decoded(span.attributes, "mlflow.spanType")
         if not isinstance(named, str):
             return None
@@ -80,7 +80,7 @@ def _request(span: Span) -> dict[str, Any]:
 
 
 def _asker(given: Value) -> Mapping[str, Value]:
-    """Return the `context` with session and user in requests to MLflow's `ResponsesAgent` and `ChatAgent`."""
+    """Return the `context` (session and user) in requests to MLflow's `ResponsesAgent` and `ChatAgent`."""
     outer = given if isinstance(given, Mapping) else {}
     places = (outer.get("request"), outer)
     contexts = (place.get("context") for place in places if isinstance(place, Mapping))
@@ -88,7 +88,7 @@ def _asker(given: Value) -> Mapping[str, Value]:
 
 
 def _streamed(span: Span, put_out: Value) -> str | None:
-    """Join the text of a function that yielded it in pieces: they are in a list, and each produced an event."""
+    """Join the text of a function that yielded it in pieces: the pieces are in a list, and each produced an event."""
     pieces = values.elements(put_out)
     if not pieces or not any(event.name.startswith(_CHUNK) for event in span.events):
         return None
@@ -148,7 +148,7 @@ def _usage(counted: Value) -> Usage | None:
 
 
 def _raw_usage(put_out: Value) -> Value:
-    """Return the token counts in a provider's raw answer or LangChain's: MLflow 2 sets no attribute for them."""
+    """Return the token counts in the raw answer of a provider or LangChain: MLflow 2 sets no attribute for them."""
     if not isinstance(put_out, Mapping):
         return None
     of_langchain = put_out.get("llm_output")

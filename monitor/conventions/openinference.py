@@ -1,7 +1,7 @@
 """Read OpenInference, the dialect of Arize's instrumentations (LangChain, LlamaIndex, DSPy, Haystack and others).
 
 Keys: https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md
-DSPy writes prompts and answers as fields: `[[ ## question ## ]]` on a line, then the text.
+DSPy writes prompts and answers as fields: `[[ ## question ## ]]` on its own line, then the text.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TELLING: Final = {
     "llm.output_messages.": "LLM",
 }
 _FIELD: Final = "[[ ## "
-"""The start of a field; a text without it has none."""
+"""The start of a field; a text without it has no fields."""
 
 _FIELD_MARK: Final = re.compile(r"^\[\[ ## (\w{1,80}) ## \]\][ \t]*\n?", re.MULTILINE)
 _FIELD_REQUEST: Final = "\nRespond with the corresponding output fields, starting with "
@@ -49,7 +49,7 @@ class OpenInference(Convention):
     precedence: ClassVar[int] = 20
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:  # noqa: ARG002 - no logs here
-        """Observe the span; None where it has no span kind of this dialect."""
+        """Observe the span; None if it has no span kind of this dialect."""
         named = _named(span)
         if named is None:
             return None
@@ -115,7 +115,7 @@ def _rerank(span: Span) -> dict[str, Any]:
 
 
 def _documents(span: Span, prefix: str) -> dict[str, Any]:
-    """Return the documents of a span, from its output where that is more complete.
+    """Return the documents of a span, from its output if that is more complete.
 
     At its attribute limit an SDK drops the earliest attributes (Python) or the latest (JavaScript): missing documents
     leave a gap in the indexes, or only a count of dropped attributes.
@@ -169,7 +169,7 @@ def _generation(span: Span) -> dict[str, Any]:
 
 
 def _sent(span: Span, answered: bool) -> tuple[Message, ...] | None:
-    """Return the chat as sent; where an SDK dropped a part of it, take it from the input, or return None.
+    """Return the chat as sent; if an SDK dropped a part of it, take it from the input, or return None.
 
     The answer is set last: an answer without the end of the chat means that the earliest attributes were dropped.
     """
@@ -201,20 +201,20 @@ _READERS: Final = {
 
 
 def dspy_fields(text: str) -> dict[str, str]:
-    """Return the fields of a text, in order; empty where it has none. Text before the first field is left out."""
+    """Return the fields of a text, in order; empty if it has none. Text before the first field is left out."""
     marks = list(_FIELD_MARK.finditer(text)) if _FIELD in text else []
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     return {mark[1]: text[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=False)}
 
 
 def dspy_answer(text: str) -> str:
-    """Return the answer field of a model's reply: the one with that name, else the only one, else the whole reply."""
+    """Return the answer in a model's reply: the field with that name, else the only field, else the whole reply."""
     found = {name: said for name, said in dspy_fields(text).items() if name not in _NO_ANSWER}
     return found.get("answer") or (next(iter(found.values())) if len(found) == 1 else text)
 
 
 def dspy_plain(chat: Sequence[Message]) -> tuple[Message, ...]:
-    """Replace the fields in a chat by their text. A last question with several keeps them: one is the context."""
+    """Replace the fields in a chat with their text. If the last question has several, they stay: one is the context."""
     asking = messages.last_user(chat)
     return tuple(_dspy_plain(message, last=at == asking) for at, message in enumerate(chat))
 

@@ -1,4 +1,4 @@
-"""Read OpenLIT: functions under its decorator, and model calls in OpenTelemetry's conventions.
+"""Read OpenLIT: functions with its decorator, and model calls in OpenTelemetry's conventions.
 
 Keys: https://github.com/openlit/openlit, `sdk/python/src/openlit` (the decorator) and its `semcov` (the names).
 """
@@ -26,14 +26,14 @@ _OBJECT: Final = re.compile(r"<[\w.<>]{1,200} object at 0x[0-9a-fA-F]{1,32}>")
 class OpenLIT(Convention):
     """Reads spans of OpenLIT's library.
 
-    The decorator sets no span type, and on a failed span only the exception: the scope identifies them.
+    The decorator sets no span type, and on a failed span only the exception, so these spans are recognised by scope.
     """
 
     name: ClassVar[str] = "openlit"
     precedence: ClassVar[int] = 55
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:
-        """Observe the span and its log records; None where OpenLIT did not make the span."""
+        """Observe the span and its log records; None if OpenLIT did not create the span."""
         scope = span.origin.scope_name
         if scope.startswith(f"{_SCOPE}."):
             counted = {"gen_ai.usage.total_tokens": span.attributes.get("gen_ai.client.token.usage")}
@@ -53,7 +53,7 @@ class OpenLIT(Convention):
 
 
 def _counted(seen: Observation) -> Observation:
-    """Read LangChain's documents: only the first three are sent, with their number; an empty list is only a number."""
+    """Read LangChain's documents: only the first three are sent, with the total; for an empty list, only the total."""
     number = values.count(seen.span.attributes.get("gen_ai.retrieval.document_count"))
     if seen.kind != "retrieval" or number is None:
         return seen
@@ -66,7 +66,7 @@ def _function(span: Span) -> dict[str, Any]:
     given, put_out = _given(span.attributes), values.unfold(span.attributes.get(_RESULT))
     asked = functions.asked(given)
     if put_out == "" and asked is not None and span.parent_id:
-        # An empty list, an empty text and None all look like this: the prompt shows which it was.
+        # An empty list, an empty text and None all look the same here: the prompt shows which it was.
         return {"kind": "retrieval", "query": asked.query}
     step = functions.documents_step(given, put_out)
     if step is not None:
@@ -80,7 +80,7 @@ def _function(span: Span) -> dict[str, Any]:
 
 
 def _given(attributes: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the arguments of a call, which are sent as Python reprs, a method's own object first."""
+    """Return the arguments of a call, which are sent as Python reprs, with a method's `self` first."""
     written = values.text(attributes.get("function.args")).strip()
     placed = values.unfold(f"[{written[1:-1]}]") if written.startswith("(") else None
     if isinstance(placed, str) and len(placed) <= values.MAX_REPR:

@@ -1,4 +1,4 @@
-"""Read OpenLLMetry, the dialect of Traceloop's instrumentations and its SDK's decorators: 0.62, and up to 0.40.
+"""Read OpenLLMetry, the dialect of Traceloop's instrumentations and its SDK's decorators: version 0.62, and up to 0.40.
 
 Keys: https://github.com/traceloop/openllmetry, packages `opentelemetry-semantic-conventions-ai` and `traceloop-sdk`.
 """
@@ -30,17 +30,17 @@ _OUTPUT_KEYS: Final = ("traceloop.entity.output", "gen_ai.task.output")
 
 
 class OpenLLMetry(Convention):
-    """Reads spans made by Traceloop's libraries: entities of a workflow, and model calls.
+    """Reads spans created by Traceloop's libraries: entities of a workflow, and model calls.
 
-    The SDK puts the properties of a workflow on every span of the process; a span with nothing else is not its own.
-    Its model calls use OpenTelemetry's keys; older ones use other keys, which are translated.
+    The SDK puts the properties of a workflow on every span of the process, so a span with nothing else is not its own.
+    Its model calls use OpenTelemetry's keys; older versions use other keys, which are translated.
     """
 
     name: ClassVar[str] = "openllmetry"
     precedence: ClassVar[int] = 60
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:
-        """Observe the span and its log records; None where no library of Traceloop made the span."""
+        """Observe the span and its log records; None if no library of Traceloop created the span."""
         if not _recognised(span.attributes):
             return None
         said = gen_ai.GenAI().observe(replace(span, attributes=_translated(span.attributes)), records)
@@ -64,7 +64,7 @@ def _is_indexed(attributes: Mapping[str, Value]) -> bool:
 
 
 def _identity(attributes: Mapping[str, Value]) -> dict[str, str]:
-    """Return session and user, from the association properties, else from the metadata of the run."""
+    """Return session and user from the association properties, or else from the metadata of the run."""
     given = values.unfold(attributes.get("traceloop.entity.input"))
     metadata = given.get("metadata") if isinstance(given, Mapping) else None
     run_metadata = metadata if isinstance(metadata, Mapping) else {}
@@ -133,7 +133,7 @@ def _tool(attributes: Mapping[str, Value]) -> dict[str, Any]:
 
 
 def _given(attributes: Mapping[str, Value]) -> Value:
-    """Return the input of an entity. LangChain wraps its inputs; a stream sends them late, with its output."""
+    """Return the input of an entity. LangChain wraps its inputs; a stream sends them late, together with its output."""
     given = values.unfold(values.first(attributes, ("traceloop.entity.input", "gen_ai.task.input")))
     if not isinstance(given, Mapping) or "inputs" not in given:
         return _without_self(given)
@@ -144,7 +144,7 @@ def _given(attributes: Mapping[str, Value]) -> Value:
 
 
 def _without_self(given: Value) -> Value:
-    """Return the arguments of a call without a method's own object, which comes first as the name of its class."""
+    """Return the arguments of a call without a method's `self`, which comes first as the name of its class."""
     placed = values.elements(given.get("args")) if isinstance(given, Mapping) else None
     if not placed or not isinstance(placed[0], str) or not _CLASS.fullmatch(placed[0]):
         return given
@@ -167,7 +167,7 @@ def _found(found: tuple[Document, ...] | None) -> dict[str, Any]:
 
 
 def _documents(value: Value) -> tuple[Document, ...] | None:
-    """Return the documents of a list with nothing else in it: any step may return a list, bare texts mean little."""
+    """Return the documents of a list that has only documents: any step may return a list, bare texts mean little."""
     listed = values.elements(value)
     if not listed or messages.read(listed) is not None:
         return None
@@ -179,7 +179,7 @@ def _documents(value: Value) -> tuple[Document, ...] | None:
 
 
 def _rest(attributes: Mapping[str, Value]) -> dict[str, Any] | None:
-    """Return the documents left of a list that a length limit has cut: the last is incomplete, more may be missing."""
+    """Return the documents left in a list that a length limit has cut: the last is incomplete, more may be missing."""
     output = values.first(attributes, _OUTPUT_KEYS)
     if not isinstance(output, str) or not values.broken(output):
         return None

@@ -29,15 +29,15 @@ _OUTPUT_TOKENS: Final = ("gen_ai.aggregated_usage.output_tokens", "gen_ai.usage.
 class PydanticAI(Convention):
     """Reads the runs of agents and the calls of their tools.
 
-    Its model calls carry OpenTelemetry's own keys and nothing else that matters: `gen_ai` reads them. Only format 1
-    has a key of its own for the messages of a call.
+    Its model calls have OpenTelemetry's own keys and nothing else that matters, so `gen_ai` reads them. Only format 1
+    has its own key for the messages of a call.
     """
 
     name: ClassVar[str] = "pydantic_ai"
     precedence: ClassVar[int] = 40
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:  # noqa: ARG002 - no logs here
-        """Observe a run or a tool; None for any other span."""
+        """Observe a run, a tool, or a model call of format 1; None for any other span."""
         operation = span.attributes.get("gen_ai.operation.name")
         ours = span.origin.scope_name == _SCOPE
         if any(key in span.attributes for key in _ALL_MESSAGES) or (ours and operation == "invoke_agent"):
@@ -82,7 +82,7 @@ class PydanticAI(Convention):
         )
 
     def _tool(self, span: Span) -> Observation:
-        # An output function builds the answer from the model's reply: its result is no evidence for the answer.
+        # An output function builds the answer from the model's reply, so its result is not evidence for the answer.
         makes_answer = values.text(span.attributes.get("logfire.msg")).startswith(_OUTPUT_FUNCTION)
         asked = messages.read_request(values.first(span.attributes, _ARGUMENTS))
         error = values.error_of(span)
@@ -101,9 +101,9 @@ class PydanticAI(Convention):
 
 
 def _question(sent: Sequence[Message], before: int) -> int:
-    """Return the index of this run's question; -1 where there is none.
+    """Return the index of this run's question; -1 if there is none.
 
-    It comes before the model's first reply: a later user message is the library asking for a correction.
+    It comes before the model's first reply: in a later user message the library asks for a correction.
     """
     start = _start(sent, before)
     end = next((at for at, one in enumerate(sent) if at >= start and one.role == "assistant"), len(sent))

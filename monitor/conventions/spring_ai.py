@@ -39,7 +39,7 @@ class SpringAI(Convention):
     record_marks: ClassVar[tuple[bytes, ...]] = tuple(logger.encode() for logger in (_MODEL, _CLIENT, _STORE))
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:
-        """Observe the span and its log records; None where the span is not Spring AI's."""
+        """Observe the span and its log records; None if the span is not Spring AI's."""
         kind = _kind(span)
         if kind is None:
             return None
@@ -55,7 +55,7 @@ class SpringAI(Convention):
 
 
 def _kind(span: Span) -> _Kind | None:
-    """Return the role of a Spring AI span. Model spans lack its mark; they come from Spring Boot's tracer."""
+    """Return the role of a Spring AI span. Model spans do not have its mark; they come from Spring Boot's tracer."""
     attributes = span.attributes
     named = values.text(attributes.get("spring.ai.kind"))
     if named == "vector_store":
@@ -118,7 +118,7 @@ def _generation(span: Span, logged: Mapping[str, str]) -> dict[str, Any]:
         said = quoted.only(completion) if len(reasons) == 1 else _only(completion)
     sent = messages.read(attributes.get("gen_ai.input.messages"))
     if sent is not None:
-        sent = tuple(m for m in sent if m.role != "tool" or m.content)  # tool results come beside the text
+        sent = tuple(m for m in sent if m.role != "tool" or m.content)  # tool results are not sent as text
     else:
         sent = _messages(logged.get(_MODEL + _PROMPT), system_first=not is_first)
     # Spring AI 1 counts the tokens of the tool call again in the call after the tool.
@@ -132,7 +132,7 @@ def _said(attributes: Mapping[str, Value]) -> str | None:
 
 
 def _only(listed: str) -> str | None:
-    """Return the answer if there is exactly one: each has a finish reason, which not every provider sends."""
+    """Return the answer if there is exactly one. Finish reasons count answers, but not every provider sends them."""
     answers = quoted.texts(listed) or ()
     return answers[0] if len(answers) == 1 else None
 
@@ -143,9 +143,10 @@ def _documents(listed: str | None) -> tuple[Document, ...] | None:
 
 
 def _messages(listed: str | None, *, system_first: bool) -> tuple[Message, ...] | None:
-    """Return the messages of a prompt sent as texts only: the last is the user's, the others may lack a role.
+    """Return the messages of a prompt sent as texts only: the last is the user's, the others may have no role.
 
-    If the system prompt comes first, roles follow from position, provided that user and assistant alternate after it.
+    If the system prompt comes first, roles follow from the position, provided that user and assistant alternate after
+    it.
     """
     spoken = _spoken(quoted.texts(listed) or ()) if listed is not None else []
     if not spoken:
@@ -157,7 +158,7 @@ def _messages(listed: str | None, *, system_first: bool) -> tuple[Message, ...] 
 
 
 def _spoken(texts: Sequence[str]) -> list[str]:
-    """Drop tool traffic: a call (an empty text, `null` or words), and its result, which is always an empty text."""
+    """Drop tool traffic: a call (an empty text, `null` or words) and its result, which is always an empty text."""
     spoken: list[str] = []
     for is_text, run in itertools.groupby(texts, bool):
         if is_text:
@@ -173,7 +174,7 @@ def _model(attributes: Mapping[str, Value]) -> str:
 
 
 def _usage(attributes: Mapping[str, Value]) -> Usage | None:
-    """Return the tokens; None where a stream did not count them and reports 0."""
+    """Return the token counts; None if a stream did not count them and reports 0."""
     keys = ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "gen_ai.usage.total_tokens")
     given, put_out, total = (values.count(attributes.get(key)) for key in keys)
     return Usage(given, put_out, total) if any((given, put_out, total)) else None

@@ -1,4 +1,4 @@
-"""Read the Vercel AI SDK's `ai.*` spans, from the outer call to the single model call and the tools.
+"""Read the Vercel AI SDK's `ai.*` spans: the outer call, the single model calls and the tools.
 
 Keys: https://ai-sdk.dev/docs/ai-sdk-core/telemetry
 """
@@ -22,13 +22,13 @@ _ANSWERS: Final = ("ai.response.text", "ai.response.object", "ai.result.text", "
 
 
 class VercelAI(Convention):
-    """Reads spans that carry `ai.operationId`, and the rankings of version 7, which leaves the rest to `gen_ai`."""
+    """Reads spans that carry `ai.operationId`, and rerankings of version 7, whose other spans `gen_ai` reads."""
 
     name: ClassVar[str] = "vercel_ai"
     precedence: ClassVar[int] = 45
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:  # noqa: ARG002 - no logs here
-        """Observe the span; None where it is not an operation of the SDK."""
+        """Observe the span; None if it is not an operation of the SDK."""
         attributes = span.attributes
         operation = values.text(attributes.get("ai.operationId")) or _unnamed(attributes)
         if not operation.startswith("ai."):
@@ -47,12 +47,12 @@ class VercelAI(Convention):
 
 
 def _unnamed(attributes: Mapping[str, Value]) -> str:
-    """Read a reranking of version 7, which uses OpenTelemetry's keys; those have none for its input and output."""
+    """Recognise a reranking of version 7, which uses OpenTelemetry's keys except for its input and output."""
     return "ai.rerank" if {"ai.documents", "ai.ranking"} & attributes.keys() else ""
 
 
 def _kind(operation: str) -> _Kind:
-    """Return the role of a span: a model call is a `do...` span in an outer one: `ai.generateText.doGenerate`."""
+    """Return the role of a span: a model call is a `do...` span in an outer span: `ai.generateText.doGenerate`."""
     if operation in _REQUESTS:
         return "request"
     if operation.startswith("ai.embed"):
@@ -114,7 +114,7 @@ def _sent(attributes: Mapping[str, Value]) -> tuple[Message, ...] | None:
 
 
 def _answer(attributes: Mapping[str, Value]) -> str | None:
-    """Return the text of the answer, or the object as written; empty where the model stopped without text."""
+    """Return the text of the answer, or the object as written; empty if the model stopped without text."""
     text = next((text for key in _ANSWERS if (text := values.text(attributes.get(key))).strip()), None)
     if (
         text is None
@@ -133,7 +133,7 @@ def _usage(attributes: Mapping[str, Value]) -> Usage | None:
 
 
 def _metadata(attributes: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the application's metadata of a call, without ids of users and sessions, which are not slices."""
+    """Return the application's metadata of a call, without user and session ids, which are not slices."""
     return {
         name: value
         for key, value in attributes.items()
@@ -142,7 +142,7 @@ def _metadata(attributes: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def _id_of(attributes: Mapping[str, Value], whom: str) -> str:
-    """Return the id of a session or a user from metadata: the SDK has no key of its own for it."""
+    """Return the id of a session or a user, also from metadata: the SDK has no key for it."""
     stated = values.text(attributes.get(f"{whom}.id"))
     for key, value in attributes.items():
         if not stated and _folded(_name(key)) == f"{whom}id":
@@ -151,7 +151,7 @@ def _id_of(attributes: Mapping[str, Value], whom: str) -> str:
 
 
 def _name(key: str) -> str:
-    """Return the application's name of a metadata entry or, since version 7, runtime context; empty for other keys."""
+    """Return the application's name for an entry of metadata or (version 7) runtime context; empty for other keys."""
     return next((key.removeprefix(prefix) for prefix in _METADATA if key.startswith(prefix)), "")
 
 

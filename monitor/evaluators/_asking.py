@@ -1,4 +1,4 @@
-"""Shared by evaluators that ask a model in the form of prompt that it was trained on."""
+"""Shared by evaluators that ask a model with the prompt format that it was trained on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from monitor.model.outcome import Scale, Score, UnscoredReason
 from monitor.stages import Judge
 
 NO_DOCUMENTS = "(none: the search found nothing)"
-"""Stands where a prompt shows documents, if there are none."""
+"""Placeholder in a prompt for documents, if there are none."""
 
 NOTHING_TO_SUPPORT = "By rule, without a judge: nothing was retrieved, so nothing supports the response."
 
@@ -39,7 +39,7 @@ def asked(judge: Judge | None, name: str) -> Judge:
 
 
 def malformed(message: str) -> JudgeError:
-    """Return the error for a reply that cannot be read. `message` is our own and repeats nothing of the reply."""
+    """Return the error for an unreadable reply. `message` is in our own words and repeats nothing of the reply."""
     return JudgeError(UnscoredReason.MALFORMED, message)
 
 
@@ -77,5 +77,5 @@ def context_of(case: Case) -> str:
 
 
 def joined(found: Sequence[Document]) -> str:
-    """Join the texts of the documents that have one with blank lines."""
+    """Join the texts of the documents with blank lines, leaving out empty ones."""
     return "\n\n".join(one.content.strip() for one in found if one.content.strip())

@@ -1,4 +1,4 @@
-"""Splits a response into claims: its sentences with offsets, without those that claim nothing. Works in any script."""
+"""Splits a response into claims: its sentences that claim something, with offsets. Works in any script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How evaluators write explanations and evidence: on one line, bounded, and marked where something was cut."""
+"""How evaluators write explanations and evidence: on one line, of limited length, with a mark if something was cut."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from monitor.model.outcome import Evidence
 
 EXPLANATION: Final = 2_000
-"""Characters kept of an explanation."""
+"""Maximum characters kept of an explanation."""
 _CLAIM: Final = 120
 
 

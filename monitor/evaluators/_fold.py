@@ -1,4 +1,4 @@
-"""Normalises a text for pattern matching: undoes what hides letters from a pattern. Pure functions."""
+"""Normalises a text for pattern matching: undoes tricks that hide letters from a pattern. Pure functions."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _LEET_LETTERS = 4
 
 
 def fold(text: str) -> str:
-    """Return `text` in lower case, with single spaces, and without what disguises a word.
+    """Return `text` in lower case, with single spaces, and without anything that disguises a word.
 
-    That is: accents on Latin and Greek letters, zero-width characters, look-alike letters of other scripts, digits as
-    letters (`1gnore`), spaced letters (`i g n o r e`). Offsets are lost. Takes a few passes.
+    Disguises are accents on Latin and Greek letters, zero-width characters, look-alike letters of other scripts, digits
+    as letters (`1gnore`), and spaced letters (`i g n o r e`). Offsets are lost. Takes a few passes.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text).casefold().translate(_PLAIN)

@@ -1,4 +1,4 @@
-"""Finds text that people do not see but a model reads: invisible characters, comments, encodings. Pure functions."""
+"""Finds text that a model reads but people do not see: invisible characters, comments, encodings. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _READABLE = 0.9
 _DECODED = 2_000
 _ROTATED = ("instructions", "previous", "password", "disregard")
 
-# Behind a black flag up to six of them spell a region.
+# After a black flag, up to six tag characters spell a region.
 _tags = re.compile(
     "(?<![\U000e0020-\U000e007e])(?:(?<!\U0001f3f4)[\U000e0020-\U000e007e]{4,}|[\U000e0020-\U000e007e]{7,})"
 )
@@ -47,7 +47,7 @@ _long_word = re.compile(r"(?<!\w)[a-z]{8,12}(?!\w)")
 
 
 class Hidden(NamedTuple):
-    """A hidden stretch: how it was hidden, what it says, and whether the hiding must be deliberate."""
+    """A stretch of hidden text: how it was hidden, its content, and whether the hiding must be deliberate."""
 
     how: str
     text: str
@@ -55,7 +55,7 @@ class Hidden(NamedTuple):
 
 
 def hidden(text: str) -> Iterator[Hidden]:
-    """Find what `text` hides, decoded. Comments and styled elements, common on web pages, are not `telling`."""
+    """Find and decode hidden text. Comments and styled elements, common on web pages, are not `telling`."""
     if not text.isascii():
         for run in _tags.findall(text):
             yield Hidden("invisible tag characters", "".join(chr(ord(c) - 0xE0000) for c in run), telling=True)
@@ -80,8 +80,8 @@ def _comments(text: str) -> Iterator[str]:
 
 
 def encoded(text: str) -> Iterator[Hidden]:
-    """Find encoded stretches of `text` that decode to readable text, decoded."""
-    # Search for necessary characters first: most texts contain nothing that could be an encoding.
+    """Find encoded stretches of `text`, and decode those that give readable text."""
+    # Look for required characters first: most texts contain nothing that could be an encoding.
     long_word = max(map(len, text.split()), default=0) >= _SHORTEST
     for match in _runs(_base64, text, hinted=long_word):
         said = _from_base64(match[0])
@@ -105,7 +105,7 @@ def encoded(text: str) -> Iterator[Hidden]:
 
 
 def rotated(folded: str) -> Hidden | None:
-    """Find instructions in folded text that are reversed, or with all letters shifted by one number."""
+    """Find instructions in folded text that are reversed, or whose letters are all shifted by the same number."""
     found = _rotated_words.keys() & set(_long_word.findall(folded))
     if found:
         word = min(found, key=folded.find)
@@ -129,7 +129,7 @@ def _from_base64(run: str) -> str:
 
 
 def _readable(raw: bytes) -> str:
-    """Return `raw` as text if it is text with words, else an empty text."""
+    """Return `raw` decoded if it is text with words, else an empty text."""
     text = raw[:_DECODED].decode("utf-8", "replace")
     plain = sum(c.isalpha() or c == " " or c in ".,:;!?'\"-\n" or c.isdigit() for c in text)
     return text if " " in text and plain >= _READABLE * len(text) else ""

@@ -1,6 +1,6 @@
 """Patterns of injected instructions, by family, for folded text (`_fold`). Pure functions, linear in the text.
 
-Gaps between words are bounded, and a pattern runs only if one of its hints occurs in the text. So no text can make a
+Gaps between words are bounded, and a pattern runs only if one of its hints occurs in the text, so no text can make a
 search cost more than a fixed amount per character.
 """
 
@@ -56,7 +56,7 @@ _LIMITS = r"(?:restriction|limit|filter|rule|guideline|censorship|boundar|constr
 
 
 class Pattern(NamedTuple):
-    """A pattern: its family, its weight as evidence (0 to 1), where to search for it, and its necessary hints."""
+    """A pattern: its family, its weight as evidence (0 to 1), where to search for it, and the hints it requires."""
 
     family: str
     weight: float
@@ -66,7 +66,7 @@ class Pattern(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A family found in a text, with the stretch of folded text that is the strongest evidence."""
+    """A family found in a text, with the matching stretch of folded text."""
 
     family: str
     weight: float
@@ -79,7 +79,7 @@ _DOCUMENT: tuple[Place, ...] = ("document",)
 
 
 def _made(family: str, weight: float, places: tuple[Place, ...], hints: str, regex: str) -> Pattern:
-    # As `fold` does with the text: Thai vowels, for example, have two spellings.
+    # Normalise as `fold` does with the text: Thai vowels, for example, have two spellings.
     hints, regex = unicodedata.normalize("NFKC", hints), unicodedata.normalize("NFKC", regex)
     return Pattern(family, weight, places, tuple(hints.split("|")) if hints else (), re.compile(regex))
 
@@ -260,7 +260,7 @@ PATTERNS = (
 
 
 def _of(place: Place, *, ascii_only: bool) -> tuple[tuple[tuple[str, ...], Pattern], ...]:
-    """Return the patterns of a place with the hints that may be in a text: in one of ASCII only those of ASCII."""
+    """Return the patterns of a place, each with the hints that may occur: in an ASCII text, only ASCII hints."""
     of = (pattern for pattern in PATTERNS if place in pattern.places)
     found = ((tuple(hint for hint in one.hints if hint.isascii() or not ascii_only), one) for one in of)
     return tuple((hints, one) for hints, one in found if hints or not one.hints)

@@ -1,7 +1,7 @@
-"""Tells whether an answer is in another language than its documents, by script and common words. Pure functions.
+"""Detects an answer in a different language from its documents, by script and common words. Pure functions.
 
-What is no sign of a language (names, numbers, code, two words) decides nothing: then the languages do not differ.
-docs/decisions has the figures behind the bounds.
+Text without a sign of its language (names, numbers, code, two words) decides nothing: the languages then count as the
+same. docs/decisions has the figures behind the thresholds.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from monitor.evaluators._text import remembered
 _READ = 1_200  # characters of an answer, and of a document
 _READ_OF_DOCUMENTS, _LEAST_OF_ONE, _DOCUMENTS = 3_000, 120, 40
 
-_MOST = 0.6  # of the letters: their script is that of the text
-_SOME, _FEW = 0.2, 0.1  # of the letters: enough of a script to speak against a difference
+_MOST = 0.6  # share of letters from which on their script is the script of the text
+_SOME, _FEW = 0.2, 0.1  # share of letters of a script that is enough to count against a difference
 _LETTERS = 4
-_SHARE, _SHARE_OF_DOCUMENTS = 0.12, 0.16  # of the words of a text: so many must be signs of its language
-_ENOUGH, _PLENTY = 2, 4  # words that an answer, and documents, must have of a language
-_KANA, _NO_KANA = 0.1, 0.02  # of kana and Chinese characters together: Japanese, and not Japanese
+_SHARE, _SHARE_OF_DOCUMENTS = 0.12, 0.16  # share of a text's words that must be signs of its language
+_ENOUGH, _PLENTY = 2, 4  # minimum words of a language in an answer, and in documents
+_KANA, _NO_KANA = 0.1, 0.02  # share of kana among kana and Chinese characters: Japanese from 0.1, not below 0.02
 _CHINESE, _TELLING = 6, 5
 
 _address = re.compile(r"(?:https?://|www\.)\S+")
 _run = re.compile(r"[^\W\d_]+")
-# Every character that is no letter becomes a space. In C, five times as fast as the pattern that defines it.
+# Every character that is not a letter becomes a space. This runs in C, five times as fast as the pattern above.
 _LETTERS_OF_LATIN_1: Final = bytes(code if _run.match(chr(code)) else ord(" ") for code in range(256))
-_LETTERS_OF_ASCII: Final = _LETTERS_OF_LATIN_1.lower()  # in lower case, where no letter is lost by that
-# Marks in texts that have only letters of Latin-1.
+_LETTERS_OF_ASCII: Final = _LETTERS_OF_LATIN_1.lower()  # in lower case, which loses no letter in ASCII
+# Typographic marks outside Latin-1 that occur in texts whose letters are all in Latin-1.
 _TYPOGRAPHIC: Final = "\u2018\u2019\u201c\u201d\u201e\u2013\u2014\u2026\u2022"
 # The last letter of each script, and how many Latin letters one of its characters is worth.
 _SCRIPTS: Final = (
@@ -82,7 +82,7 @@ _SIMPLIFIED, _TRADITIONAL = (frozenset(characters) for characters in CHINESE.val
 
 
 _BITS: Final = 16
-"""Of the count of words of one language, within a number that has those of all. A text has fewer words than 65,536."""
+"""Bits for the word count of one language, in a number that holds all counts. A text has fewer than 65,536 words."""
 _COUNTS: Final = struct.Struct(f"<{len(_LISTS)}H")
 
 
@@ -90,47 +90,48 @@ def _languages_of_words() -> dict[str, int]:
     languages: dict[str, int] = {}
     for number, words in enumerate(_LISTS):
         for word in words:
-            if len(word) > 1 or not word.isascii():  # not a list's (a), an initial, a variable
+            if len(word) > 1 or not word.isascii():  # a single letter may be an item "(a)", an initial or a variable
                 languages[word] = languages.get(word, 0) | 1 << number * _BITS
-    same = {one: one for one in languages.values()}  # 300 words of a language alone need not hold 300 such numbers
+    same = {one: one for one in languages.values()}  # share equal numbers: 300 words of a language need only one
     return {word: same[one] for word, one in languages.items()}
 
 
 _WORDS: Final = _languages_of_words()
-"""For each word the languages that have it: a count of 1 for each of these.
+"""For each word, the languages that have it: a number with a count of 1 for each of them.
 
-The sum of such numbers counts the words of all languages at once, and Python adds them up in C.
+The sum of these numbers counts the words of all languages at once, and Python adds them up in C.
 """
 
 
 class _Traits(NamedTuple):
-    """What tells the language of a text. `letters` are counted by script, each weighted by what it is worth."""
+    """The features that show the language of a text. `letters` counts by script, each letter with its weight."""
 
     letters: Mapping[str, int]
     script: str | None
     words: int
-    listed: Sequence[int]  # of each of its words that is in a list: the languages that have it, as in `_WORDS`
+    listed: Sequence[int]  # for each of its words that is in a list: the languages that have it, as in `_WORDS`
     total: int  # the sum of `listed`
     others: Sequence[str]  # its words with letters beyond A to Z that are in no list, without names
-    simplified: int  # characters that only Chinese in simplified characters has
+    simplified: int  # characters that only simplified Chinese has
     traditional: int
 
     def share(self, script: str | None) -> float:
-        """Return the share of letters that are of this script, 0 to 1."""
+        """Return the share of letters of this script, 0 to 1."""
         letters = _east_asian(self.letters) if script == _EAST_ASIAN else self.letters.get(script or "", 0)
         return letters / max(sum(self.letters.values()), 1)
 
     def by_language(self, also: int | None = None) -> tuple[int, ...]:
-        """Count, for each language, the words in its list: all, or those that are in the list of `also` too."""
+        """Count, for each language, the words in its list: all of them, or only those also in the list of `also`."""
         total = self.total if also is None else sum(filter((1 << also * _BITS).__and__, self.listed))
         return _COUNTS.unpack(total.to_bytes(_COUNTS.size, "little"))
 
 
 def in_another_language(answer: str, documents: Sequence[str]) -> bool:
-    """Return whether `answer` is in another language, or another script, than every one of `documents`.
+    """Return whether the language or script of `answer` differs from that of all `documents`.
 
-    False where one of them has no clear language, and where a document is in that of the answer. Reads the first 1,200
-    characters of the answer and 3,000 to 4,800 of the documents, from the start of each; of more than 40 documents, 40.
+    False if the answer, or the documents together, have no clear language, or if any document is in the language of the
+    answer. Reads the first 1,200 characters of the answer, and 3,000 to 4,800 characters of the documents in all, from
+    the start of each. Of more than 40 documents it reads 40.
     """
     spoken = _traits(answer[:_READ])
     if spoken.script is None:
@@ -150,7 +151,7 @@ def in_another_language(answer: str, documents: Sequence[str]) -> bool:
         ways = (_way_of_writing(_begun(one)) for one in beginnings)
         return _ways_differ(way, _way_of_writing(found)) and all(not one or _ways_differ(way, one) for one in ways)
     language = _commonest_language(found)
-    # Asked first: that an answer is in no other language is less work to find out, and mostly so.
+    # Checked first, because it takes less work, and usually the answer is not in another language.
     own = None if language is None else _other_language(spoken, language)
     if language is None or own is None or not _is_clearly(found, language):
         return False
@@ -189,12 +190,12 @@ def _traits(text: str) -> _Traits:
 
 
 _begun = remembered(_traits)
-"""The traits of the beginning of a document."""
+"""Return the traits of the beginning of a document."""
 
 
 @lru_cache(maxsize=8)
 def _together(beginnings: tuple[str, ...]) -> _Traits:
-    """Return the traits of all of these: several evaluators ask for those of the same documents."""
+    """Return the traits of all of these together. Cached: several evaluators ask about the same documents."""
     every = list(map(_begun, beginnings))
     letters = {"latin": 0}
     for one in every:
@@ -213,7 +214,7 @@ def _together(beginnings: tuple[str, ...]) -> _Traits:
 
 
 def _runs(text: str) -> list[str]:
-    """Return the runs of letters in a text, without addresses; those of an ASCII text in lower case."""
+    """Return the runs of letters in a text, without addresses; in lower case if the text is ASCII."""
     if "://" in text or "www." in text:
         text = _address.sub(" ", text)
     if text.isascii():
@@ -244,7 +245,7 @@ def _east_asian(letters: Mapping[str, int]) -> int:
 
 
 def _scripts_differ(spoken: _Traits, found: _Traits) -> bool:
-    """Return whether two texts of different scripts are in different languages: not if one has much of the other's."""
+    """Return whether texts of different scripts differ in language: not if one uses much of the other's script."""
     if found.share(spoken.script) > _SOME or spoken.share(found.script) > _FEW:
         return False
     # Names, units and code are in Latin letters in every language.
@@ -255,7 +256,7 @@ def _scripts_differ(spoken: _Traits, found: _Traits) -> bool:
 
 
 def _way_of_writing(text: _Traits) -> str:
-    """Return `japanese`, `simplified`, `traditional`, `chinese` for either of the two, or empty if it is not clear."""
+    """Return `japanese`, `simplified`, `traditional`, `chinese` for one of these two, or empty if it is unclear."""
     kana, han = text.letters.get("kana", 0) / 2, text.letters.get("han", 0) / 3
     if kana >= max(_ENOUGH, _KANA * (kana + han)):
         return "japanese"
@@ -273,7 +274,7 @@ def _ways_differ(one: str, other: str) -> bool:
 
 
 def _commonest_language(text: _Traits) -> int | None:
-    """Return the language that has the most words of the documents. None if these are too few."""
+    """Return the language with the most words in the documents, or None if these are too few."""
     languages = _OF_SCRIPT.get(text.script or "")
     if languages is None:
         return None
@@ -283,7 +284,7 @@ def _commonest_language(text: _Traits) -> int | None:
 
 
 def _is_clearly(text: _Traits, language: int) -> bool:
-    """Return whether a text is in its commonest language: the list of that has clearly more words than every other."""
+    """Return whether a text is clearly in `language`: its list has clearly more of the words than any other list."""
     counts, both = text.by_language(), text.by_language(also=language)
     return all(
         counts[language] - both[other] >= 2 * (counts[other] - both[other]) + 2
@@ -293,10 +294,10 @@ def _is_clearly(text: _Traits, language: int) -> bool:
 
 
 def _other_language(text: _Traits, language: int) -> int | None:
-    """Return the language that a text is clearly in, if it is another one of its script than `language`.
+    """Return the language that a text is clearly in, if that is another language of its script than `language`.
 
-    Signs are words that only the list of the other language has and, if there is one, words with letters that only
-    words of the other language have.
+    Signs are words that only the list of the other language has and, if there is such a word, words with letters that
+    only the other language has.
     """
     best, most = None, 0
     counts, both = text.by_language(), text.by_language(also=language)

@@ -1,4 +1,4 @@
-"""The commonest words of languages that share a script. They tell languages apart, not parts of speech."""
+"""The commonest words of languages that share a script, used to tell these languages apart."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ LATIN: Final[Mapping[str, str]] = {
         tisti to treba tri tu tudi tukaj v vas vedno več vse vseh vsi za zakaj zaradi zato zelo čas čeprav še že
         """,
 }
-"""Words by language, in lower case. Languages that a reader of one mostly understands in the other share an entry."""
+"""Words by language, in lower case. Languages whose readers mostly understand each other share an entry."""
 
 CYRILLIC: Final[Mapping[str, str]] = {
     "Russian": """
@@ -326,4 +326,4 @@ CHINESE: Final[Mapping[str, str]] = {
         "際義區總處調報隊議運幾帶認識遠選統計設規則費證號級線組織權兩親圖專辦據術錢環氣質漢單龍魚"
     ),
 }
-"""Characters that only one of the two ways of writing Chinese has."""
+"""Characters that occur in only one of the two ways of writing Chinese."""

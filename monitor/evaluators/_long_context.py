@@ -2,7 +2,7 @@
 
 From each piece the judge copies the passages that concern the request or the response. A passage that does not occur in
 its document is dropped, so nothing enters the context that was not retrieved. Then the rubric is asked about the
-passages, by document number. Nothing is cut off unread; a context that cannot be read like this is refused.
+passages, by document number. Nothing is cut off unread; a context that cannot be read in this way is refused.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Shown:
     dropped: int = 0
 
     def said(self) -> str:
-        """Return what the explanation must add; nothing if the context was read as a whole."""
+        """Return the text to add to the explanation; empty if the context was read as a whole."""
         if self.pieces == 1:
             return ""
         text = f"The context was read in {self.pieces} pieces."
@@ -74,7 +74,8 @@ class Shown:
 async def fitted(material: Mapping[str, str], documents: Sequence[Document], judge: Judge) -> Shown:
     """Fit the material into one question, reading its context in pieces if necessary.
 
-    Raises `JudgeError(too_large)` if the rest alone is too long, or if the context has too many pieces.
+    Raises `JudgeError(too_large)` if the material without the context is too long, the context has too many pieces, or
+    the passages are too long together.
     """
     length = _length(material)
     if length <= judge.max_characters:
@@ -87,7 +88,7 @@ async def fitted(material: Mapping[str, str], documents: Sequence[Document], jud
         raise _too_large(f"the context would have to be read in more than {_MOST_PIECES} pieces")
     passages: list[list[str]] = [[] for _ in documents]
     dropped = 0
-    for piece in pieces:  # sequentially: if one fails, the rest costs nothing
+    for piece in pieces:  # one after the other: if one fails, the rest costs nothing
         verdict = await judge.ask(_reading(piece, material))
         for one in verdict.data["passages"]:
             number = int(one["document"])
@@ -123,7 +124,7 @@ def _pieces(documents: Sequence[Document], room: int) -> Iterator[_Piece]:
 
 
 def _parts(number: int, text: str, room: int) -> Iterator[str]:
-    """Split the text into stretches that fit, after a line or sentence if one ends in the second half."""
+    """Split the text into stretches that fit, at the end of a line or sentence if there is one in the second half."""
     begin = 0
     while len(text) - begin > room or _size(number, text[begin:]) > room:
         end = min(len(text), begin + room)
@@ -138,7 +139,7 @@ def _parts(number: int, text: str, room: int) -> Iterator[str]:
 
 
 def _size(number: int, text: str) -> int:
-    """Return the most characters that an entry can take in the list, including escapes."""
+    """Return the maximum number of characters that an entry can take in the list, including escapes."""
     return len(json.dumps(text, ensure_ascii=False)) + len(listed([{"document": number, "text": ""}]))
 
 

@@ -1,4 +1,4 @@
-"""Finds what a judge quotes in the text that it quotes from. Small slips of copying do not matter."""
+"""Finds a judge's quotes in the text that it quotes from. Tolerates small copying errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENDS: Final = " .,;:!?\u2026\u3002\uff0c-"
 
 
 def literal_place(quote: str, text: str) -> tuple[int, int] | None:
-    """Return where the quote is, white space and quotation marks around it apart; None if it is nowhere."""
+    """Return the offsets of the quote, ignoring white space and quotation marks around it; None if not found."""
     words = quote.strip().strip("\"'\u201c\u201d").split()
     if not words:
         return None
@@ -29,14 +29,14 @@ def literal_place(quote: str, text: str) -> tuple[int, int] | None:
 
 
 class QuotedText:
-    """A text in which quotes are looked up. It is folded only if a quote is not there literally, and once."""
+    """A text in which quotes are looked up. It is folded once, when a quote first does not occur in it literally."""
 
     def __init__(self, text: str) -> None:
-        """`text` is what is quoted from."""
+        """Take the `text` to look up quotes in."""
         self._text = text
 
     def place(self, quote: str, after: int = 0) -> tuple[int, int] | None:
-        """Return where the quote is, if possible at or after `after`; None if it is nowhere.
+        """Return the offsets of the quote, if possible at or after `after`; None if not found.
 
         White space, quotation marks, dashes, upper and lower case, Markdown and punctuation at both ends are ignored.
         """
@@ -61,7 +61,7 @@ class QuotedText:
 
 
 def _folded(text: str) -> tuple[str, list[int]]:
-    """Return the text for comparison, and for each of its characters the offset that it comes from."""
+    """Return the text folded for comparison, and for each of its characters the offset that it comes from."""
     folded: list[str] = []
     offsets: list[int] = []
     done = 0

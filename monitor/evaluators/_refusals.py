@@ -1,4 +1,4 @@
-"""Finds refusals by their wording: not knowing, declining, and the phrases that go with them. Pure functions.
+"""Finds refusals by their wording: not knowing, declining, and the phrases that accompany these. Pure functions.
 
 The patterns are for folded text (`_fold`). Languages: English, German, French, Spanish, Italian, Portuguese, Dutch,
 Polish, Swedish, Danish, Norwegian, Turkish, Russian, Ukrainian, Arabic, Hebrew, Hindi, Chinese, Japanese, Korean,
@@ -31,8 +31,8 @@ _CANNOT_EN = (
     r"|won't|will not|would not|wouldn't)"
 )
 
-# Languages with spaces first, in one group: that a word begins is then looked at once for all of these, not for each.
-# Scripts other than the Latin one are in groups of their own, so that a text in English tries none of their phrases.
+# Languages with spaces come first, in one group, so that the start of a word is checked once for all, not for each.
+# Scripts other than Latin are in their own groups, so that none of their phrases is tried on a text in English.
 UNKNOWN = re.compile(
     r"\b(?=\w)(?:"
     rf"\b(?:i|we) {_NOT_EN} (?:\w+ )?know\b"
@@ -246,11 +246,11 @@ _quoted = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _QUOTING = ("```", ">", '"', "\u201c", "\u201e", "«", "「")
-"""What a quote begins with. Most responses have none of these, which is seen at once."""
+"""The beginnings of quotes. Most responses contain none of these, which is quick to check."""
 _conceding = re.compile(r"(?:while|although|though|even though|whereas|obwohl|bien que|aunque|sebbene|embora|хотя)\b")
 _letter = re.compile(r"[^\W_]")
 
-# What a text says of itself: not a claim about its subject.
+# Statements of the assistant about itself: not a claim about the subject.
 _of_itself = re.compile(
     r"(?:i(?: am|'m)? (?:here|only|just|designed|trained|built|an? )|i can (?:only )?(?:help|answer|assist)"
     r"|my (?:purpose|role"
@@ -261,7 +261,7 @@ _of_itself = re.compile(
     r"|posso solo"
     r"|so posso|ik (?:ben|kan) (?:een|alleen)|mogę tylko|moge tylko)"
 )
-# A part of a clause that asserts something beside the refusal: "I do not know, it was probably Rome".
+# A part of a clause that asserts something besides the refusal: "I do not know, it was probably Rome".
 _parts = re.compile(r"\s?[,;:]\s|\s[-\u2013\u2014]+\s|\s(?=(?:but|however|though|although|aber|mais|pero|maar|ale)\s)")
 _asserts = re.compile(
     r"(?:but|however|though|although|yet|probably|perhaps|maybe|presumably|i(?: am|'m)? (?:think|guess|believe"
@@ -283,7 +283,7 @@ _unsure_that = re.compile(
 )
 _number = re.compile(r"\d+(?:[.,:]\d+)*")
 _citation = re.compile(r"\[[^\]\n]{0,40}\]|\((?:source|quelle|doc(?:ument)?)[^)\n]{0,40}\)", re.IGNORECASE)
-_QUOTED = 60  # characters: a title that is named, not a text
+_QUOTED = 60  # characters: up to here a quote is the title of something, not a text
 _TURNS = 8
 _READ = 4_000  # a refusal is shorter; a longer response claims something
 
@@ -298,7 +298,7 @@ class Clause(NamedTuple):
 
 
 def clauses_of(response: str) -> Iterator[Clause]:
-    """Split `response` into clauses, leaving out quotes and code. After very many, the last one is all the rest."""
+    """Split `response` into clauses, leaving out quotes and code. After very many, the last is the whole rest."""
     text = response
     if any(map(response.__contains__, _QUOTING)):
         text = _quoted.sub(lambda quote: " " * len(quote[0]), response)
@@ -317,10 +317,10 @@ def clauses_of(response: str) -> Iterator[Clause]:
 
 
 def is_pure_refusal(case: Case) -> bool:
-    """Return whether the response refuses and claims nothing beside.
+    """Return whether the response refuses and claims nothing else.
 
     "I do not know exactly, but it was in 1492" claims something. So does a refusal with a number that the user has not
-    given, with a quote, or with a sentence that neither refuses, nor goes with a refusal, nor speaks of the assistant.
+    given, with a quote, or with a sentence that neither refuses, nor accompanies a refusal, nor is about the assistant.
     """
     response = case.response
     if len(response) > _READ or "```" in response:

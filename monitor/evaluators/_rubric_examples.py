@@ -1,6 +1,6 @@
 """Examples in a rubric: answers that people judged, which the judge is shown before the case.
 
-They were written by strangers, like every answer. So they are a data block between fences, never instructions.
+Like every answer, they are untrusted text, so they go into a data block between fences, never into the instructions.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ class RubricExample(Component):
     """The answer."""
 
     verdict: Literal["good", "defect"]
-    """What people say of it."""
+    """The verdict of the people who judged it."""
 
     level: str | None = Field(default=None, max_length=64)
     """The step of the scale that they chose, if any."""
 
     reason: str = Field(default="", max_length=2_000)
-    """Why."""
+    """Their reason."""
 
 
 def block(examples: Sequence[RubricExample], parts: Sequence[str]) -> str:
-    """Write the data block. Of an example the judge sees those `parts` of a case that the rubric shows."""
+    """Write the data block. The judge sees of each example the `parts` of a case that the rubric shows."""
     entries: list[dict[str, Any]] = []
     for one in examples:
         texts = {"query": one.query, "context": list(one.context), "response": one.response}
@@ -65,9 +65,9 @@ def block(examples: Sequence[RubricExample], parts: Sequence[str]) -> str:
 
 
 def with_examples(source: str, examples: Sequence[RubricExample]) -> str:
-    """Return the text of a rubric with these examples instead of those that it had. The rest stays as it is.
+    """Return the text of a rubric with these examples in place of the existing ones. The rest stays unchanged.
 
-    Raises `ValueError` where it is no rubric.
+    Raises `ValueError` if the text is not a rubric.
     """
     found = _FRONT.fullmatch(source)
     if found is None:

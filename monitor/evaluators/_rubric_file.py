@@ -1,4 +1,4 @@
-"""Reads a rubric, a Markdown file: front matter (what the evaluator is) and body (the judge's instructions)."""
+"""Reads a rubric, a Markdown file: front matter (the evaluator's definition) and body (the judge's instructions)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 
 _MOST_BYTES: Final = 1024**2
 
-# Part of every version, for the frame around a rubric: the form of the answer, how material is written.
+# Part of every rubric's version. It stands for the frame around a rubric: the form of the answer and of the material.
 _FRAME = "3"
 _CHECKED_AGAINST: Final = {
     "claims": ("context", "response"),
@@ -35,7 +35,7 @@ _CHECKED_AGAINST: Final = {
     "documents": ("context",),
 }
 _FRONT = re.compile(r"---[ \t]*\r?\n(.*?\r?\n)---[ \t]*\r?\n(.*)", re.DOTALL)
-_PLACEHOLDER = re.compile(r"\{\{\s{0,9}+(.{0,80}?)\s{0,9}\}\}")  # with bounds, so that no text takes long
+_PLACEHOLDER = re.compile(r"\{\{\s{0,9}+(.{0,80}?)\s{0,9}\}\}")  # bounded, so that no text takes long to search
 
 
 class Anchor(Component):
@@ -71,7 +71,7 @@ class ScaleEntry(Component):
 
 
 class DefectEntry(Component):
-    """What counts as a defect unless the configuration says otherwise. Exactly one of the three."""
+    """The scores that count as a defect unless the configuration says otherwise. Set exactly one of the three."""
 
     below: Number | None = None
     """A score below this. Only if higher is better."""
@@ -93,26 +93,26 @@ class Front(Component):
     """What it measures, and the source of that definition."""
 
     measures: Measures | None = None
-    """What it is about: `grounding` (does the response rest on the documents), `answering` (does it answer what was
-    asked), `retrieval` (did the search find what is needed), `harm` (harm and attacks), `form` (of the response)."""
+    """Its subject: `grounding` (is the response based on the documents), `answering` (does it answer the question),
+    `retrieval` (did the search find what is needed), `harm` (harm and attacks), `form` (the form of the response)."""
 
     scale: ScaleEntry
     """The scale of its scores."""
 
     needs: tuple[Needs, ...]
-    """What a case must have to be scored: `context`, `history`, `reference`, `response`. A rubric that shows the
-    response needs it too, unless `trivial_score` is `judge`."""
+    """The parts that a case must have to be scored: `context`, `history`, `reference`, `response`. A rubric that shows
+    the response also needs it, unless `trivial_score` is `judge`."""
 
     defect: DefectEntry
-    """What counts as a defect."""
+    """The scores that count as a defect."""
 
     requires: tuple[Part, ...] = ()
-    """Placeholders that the instructions must contain, beyond those that `needs`, `evidence` and `score` demand.
-    An edit that drops one is refused at start."""
+    """Placeholders that the instructions must contain, beyond those that `needs`, `evidence` and `score` require.
+    If an edit drops one, the monitor refuses to start."""
 
     may_see: Mapping[Part, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
-    """Parts of a case that the judge sees only if the evaluator's option `sees` lists them, each with the instructions
-    for it. A part that a case lacks is left out with its instructions."""
+    """Parts of a case that the judge sees only if the evaluator's option `sees` lists them, each with its instructions.
+    If a case does not have a part, the part is left out together with its instructions."""
 
     evidence: Evidenced = "observations"
     """What the judge writes before the score: `claims` (quotes of the response, each supported, contradicted or absent
@@ -120,31 +120,31 @@ class Front(Component):
     relevant or not), or free `observations`."""
 
     score: Scored = "judged"
-    """Where the score comes from: the judge (`judged`), or a count of its evidence, spread over a scale on which higher
+    """Where the score comes from: the judge (`judged`), or a count of its evidence, mapped to a scale on which higher
     is better: the share of claims that are supported (`supported_share`), the share of documents that are relevant
     (`relevant_share`), or the square of the share of intents that are answered (`answered_intents`). A case with
     nothing to count is skipped."""
 
     trivial_score: Number | Literal["skip", "judge"] | None = None
-    """The score of a response without content (empty, a colon, "Thought process:"), given without asking the judge. By
-    default the bad end of the scale. `skip`: the case is skipped. `judge`: the judge is asked anyway, for a rubric that
-    examines the request or the documents and only shows the response."""
+    """The score of a response without content (empty, a colon, "Thought process:"), given without asking the judge.
+    Default: the bad end of the scale. `skip`: the case is skipped. `judge`: the judge is asked anyway, for a rubric
+    that examines the request or the documents and only shows the response."""
 
     examples: tuple[RubricExample, ...] = Field(default=(), max_length=AT_MOST)
-    """Answers that people judged: the judge is shown them as data, with the case. Written by `rag-monitor examples`."""
+    """Answers that people judged, shown to the judge as data with the case. Written by `rag-monitor examples`."""
 
     nothing_retrieved: Number | None = None
-    """The score after a retrieval that found nothing, given without asking the judge, for a rubric that examines the
-    retrieval. By default the judge is asked, and its prompt says so. With `evidence: intents` the default is the bad
-    end of the scale; with `evidence: documents` the case is skipped."""
+    """The score if the retrieval found nothing, given without asking the judge, for a rubric that examines the
+    retrieval. Default: the judge is asked, and its prompt says that nothing was found; with `evidence: intents`, the
+    bad end of the scale; with `evidence: documents`, the case is skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class RubricFile:
     """A valid rubric. `materials` are the parts of a case that the judge sees, in order.
 
-    `may_see` are further parts that it can be shown, each with the instructions for it.
-    `trivial_score` is None if a response without content is skipped, `nothing_retrieved` where no rule decides.
+    `may_see` are further parts that it can be shown, each with its instructions. `trivial_score` is None if no score is
+    given to a response without content by rule, `nothing_retrieved` if none is given to an empty retrieval by rule.
     `source` is the text of the whole file.
     """
 
@@ -167,7 +167,7 @@ class RubricFile:
 
 
 def read_rubric(path: Path) -> RubricFile:
-    """Read the rubric in a file. Raises `ConfigError` that names the file, the key and what is allowed."""
+    """Read the rubric in a file. Raises `ConfigError` with the file, the key and the allowed values."""
     try:
         raw = read_file(path, at_most=_MOST_BYTES)
         found = _FRONT.fullmatch(raw.decode())
@@ -311,7 +311,7 @@ def _bad_end(scale: Scale) -> float:
 
 
 def _materials(body: str, front: Front, path: Path) -> tuple[str, ...]:
-    """Return the parts that the body shows. It must show all that it needs, and the scale if the judge scores."""
+    """Return the parts that the body shows. It must show all parts it needs, and the scale if the judge scores."""
     used = set(_PLACEHOLDER.findall(body))
     allowed = {*MATERIALS, "scale"}
     unknown = sorted(used - allowed)
@@ -334,7 +334,7 @@ def _materials(body: str, front: Front, path: Path) -> tuple[str, ...]:
 
 
 def _may_see(front: Front, materials: tuple[str, ...], path: Path) -> dict[Part, str]:
-    """Return the parts that the judge can be shown besides, with their instructions."""
+    """Return the further parts that the judge can be shown, with their instructions."""
     always = [name for name in front.may_see if name in materials]
     if always:
         raise ConfigError(f"{path}: may_see: the judge always sees {_braced(always)}")

@@ -1,4 +1,4 @@
-"""What a rubric is made of: the parts of a case that a judge is shown, and the evidence that it writes down.
+"""The building blocks of a rubric: the parts of a case that a judge sees, and the evidence that it writes down.
 
 A score that can be counted from the evidence is counted here instead of asked for: models find single facts well and
 add them up badly.
@@ -25,7 +25,7 @@ Scored: TypeAlias = Literal["judged", "supported_share", "answered_intents", "re
 
 _dumps: Final = json.JSONEncoder(ensure_ascii=False).encode
 _ENTRY, _NOTE = 2_000, 500  # characters kept of a judge's texts
-_DOCUMENT_TOKENS = 64  # of the answer, per entry of the kind `documents`
+_DOCUMENT_TOKENS = 64  # tokens of the answer per entry of the kind `documents`
 
 
 _WRITTEN: Final[Mapping[str, Callable[[Case], str]]] = {
@@ -39,8 +39,8 @@ _WRITTEN: Final[Mapping[str, Callable[[Case], str]]] = {
     "response": lambda case: case.response,
 }
 MATERIALS: Final = tuple(_WRITTEN)
-"""The parts of a case, in the order in which they are shown. What several questions about one case share comes first,
-because providers charge less for a prefix that they have just seen."""
+"""The parts of a case, in the order in which they are shown. Parts that several questions about one case share come
+first, because providers charge less for a prefix that they have just seen."""
 
 
 def material(case: Case, names: Iterable[str]) -> dict[str, str]:
@@ -49,7 +49,7 @@ def material(case: Case, names: Iterable[str]) -> dict[str, str]:
 
 
 def heading(number: int, document: Document) -> dict[str, Any]:
-    """Return what a judge is shown of a document beside its text: its number, and its kind if it is another source."""
+    """Return what a judge sees of a document besides its text: its number, and its kind unless it was retrieved."""
     return {"document": number} | ({} if document.kind == "document" else {"kind": document.kind.replace("_", " ")})
 
 
@@ -68,9 +68,9 @@ def listed(items: Iterable[Mapping[str, Any]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceSummary:
-    """The evidence of one answer. Of `total` entries that count, `good` are in favour; `said` says so in words.
+    """The evidence of one answer. Of the `total` entries that count, `good` are in favour; `said` puts it in words.
 
-    `not_found` claims are quoted from a response that does not contain them. They are in no count.
+    `not_found` counts claims quoted from the response that it does not contain. They are not in `total`.
     """
 
     evidence: tuple[Evidence, ...] = ()
@@ -88,7 +88,7 @@ class Kind(ABC):
         """Return the JSON Schema of the evidence in the answer."""
 
     def tokens(self, case: Case) -> int:  # noqa: ARG002 - most kinds need none
-        """Return the tokens by which the answer may be longer than usual."""
+        """Return how many tokens longer than usual the answer may be."""
         return 0
 
     @abstractmethod
@@ -122,7 +122,7 @@ class _Claims(Kind):
 
 
 class _Observations(Kind):
-    """Free notes. They make the judge look before it scores; they are not kept."""
+    """Free notes. They make the judge look closely before it scores; they are not kept."""
 
     def schema(self, case: Case) -> JsonValue:  # noqa: ARG002 - the contract's signature
         return {"type": "array", "items": _TEXT}
@@ -150,7 +150,7 @@ class _Intents(Kind):
 
 
 class _Documents(Kind):
-    """Every document by number, relevant or not. An object, so that none is left out or given twice."""
+    """Every document by number, relevant or not. The schema is an object, so that none is left out or given twice."""
 
     def schema(self, case: Case) -> JsonValue:
         one = _object({"note": _TEXT, "relevant": {"type": "boolean"}})
@@ -184,8 +184,8 @@ KINDS: Final[Mapping[Evidenced, Kind]] = {
 class Computed:
     """A computed score: the kind of evidence it is based on, and a function of the share of entries that are good.
 
-    The result, 0 to 1, is spread over the scale from its lowest to its highest value. It rises with the share, so on
-    such a scale higher is always better.
+    The result, 0 to 1, is mapped to the scale from its lowest to its highest value. It rises with the share, so higher
+    is always better on such a scale.
     """
 
     evidence: Evidenced
@@ -195,13 +195,13 @@ class Computed:
 COMPUTED: Final[Mapping[Scored, Computed]] = {
     "supported_share": Computed("claims", lambda share: share),
     "relevant_share": Computed("documents", lambda share: share),
-    # Squared: a search that misses one of two intents has done less than half of its work.
+    # Squared: a search that misses one of two intents has done less than half its work.
     "answered_intents": Computed("intents", lambda share: share * share),
 }
 
 
 def are(number: int, noun: str) -> str:
-    """Return such as `1 claim is` or `2 claims are`."""
+    """Return a phrase such as `1 claim is` or `2 claims are`."""
     return f"1 {noun} is" if number == 1 else f"{number} {noun}s are"
 
 
@@ -209,7 +209,7 @@ _TEXT: Final[dict[str, JsonValue]] = {"type": "string"}
 
 
 def one_of(words: Iterable[str]) -> JsonValue:
-    """Return the schema of one word out of several. Numbers must be strings: some providers know no other enum."""
+    """Return the schema of one word out of several. Numbers must be strings: some providers allow no other enum."""
     return {"type": "string", "enum": list(words)}
 
 

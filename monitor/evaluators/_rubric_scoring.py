@@ -34,7 +34,7 @@ _WITHOUT_EXAMPLES: Final = "Judged without the examples of the rubric: there was
 
 
 class RubricEvaluator(Evaluator, ABC):
-    """The base class of all rubrics. `rubric.from_file` makes the class of one."""
+    """The base class of all rubrics. `rubric.from_file` makes the class of a particular rubric."""
 
     cost: ClassVar[Literal["local", "judge"]] = "judge"
     examples_at_most: ClassVar[int] = _rubric_examples.AT_MOST
@@ -79,10 +79,10 @@ class RubricEvaluator(Evaluator, ABC):
 
 
 class ExtensibleRubric(RubricEvaluator, ABC):
-    """The base class of rubrics that can show the judge more parts of a case than they must."""
+    """The base class of rubrics that can optionally show the judge further parts of a case."""
 
     sees: tuple[Part, ...] = Field(default=(), examples=[["context", "reference"]])
-    """Further parts of a case that the judge sees and uses. A case that lacks one is judged without it."""
+    """Further parts of a case that the judge sees and uses. A case without such a part is judged without it."""
 
     @field_validator("sees")
     @classmethod
@@ -127,7 +127,7 @@ def _by_rule(rubric: RubricFile, why: str) -> Outcome:
 
 
 def _examples(rubric: RubricFile, shown: Shown, room: int) -> str:
-    """Return the block of examples; empty without any, or where the case leaves no room for them."""
+    """Return the block of examples; empty if there are none, or if the case leaves no room for them."""
     if not rubric.examples:
         return ""
     block = _rubric_examples.block(rubric.examples, tuple(shown.material))
@@ -193,7 +193,7 @@ _NOTHING: Mapping[str, SkippedReason] = {
     "intents": SkippedReason.NO_REQUEST,
     "documents": SkippedReason.NO_DOCUMENTS,
 }
-"""Why a case is skipped that has no such evidence: a share of nothing is neither good nor bad."""
+"""Why a case without such evidence is skipped: a share of nothing is neither good nor bad."""
 
 
 def _computed(rubric: RubricFile, found: EvidenceSummary) -> float:

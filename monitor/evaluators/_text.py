@@ -17,7 +17,7 @@ _MARKS = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u0610-\u061a\u064b-\u065f\u0670"
     "\u0900-\u0963\u0966-\u0dff\u200c\u200d"
 )
-# Possessive, and never started inside a run: a run of 30,000 full stops costs one pass, not its square.
+# Possessive, and never starting inside a run: a run of 30,000 full stops costs one pass, not quadratic time.
 _END = r"(?<![.!?\u2026])[.!?\u2026]++(?=\s|$)|[\u3002\uff01\uff1f\uff0e\u0964\u0965\u06d4\u061f]+|\n+"
 _NUMBER = r"\d++(?:[.,]\d++)++"
 _SUFFIX = rf"(?:['\u2019](?!\d)[\w{_MARKS}]+)?"
@@ -33,12 +33,12 @@ _AFTER_ITEM_NUMBER = (".", ")", ":")
 _SHORT = 2
 _LONGEST = 64
 _REMEMBERED = 8_192
-_DOCUMENTS, _DOCUMENT = 512, 4_096  # documents that are remembered, and the characters of one
+_DOCUMENTS, _DOCUMENT = 512, 4_096  # number of documents cached, and maximum characters of each
 
 _FUNCTION, _CONTENT, _MARKED = (False, False), (True, False), (True, True)  # whether it is content, and marked
 
 SENTENCE_END = "\n"
-"""Stands between the keys of two sentences. No word has it."""
+"""Separates the keys of two sentences. It is never the key of a word."""
 
 FUNCTION_WORDS = frozenset(
     """
@@ -51,13 +51,13 @@ FUNCTION_WORDS = frozenset(
     your yours it's i'm you're we're they're that's there's isn't aren't doesn't can't won't
     """.split()  # noqa: SIM905 - forty lines of quoted words would be harder to check
 )
-"""English words without content of their own."""
+"""English function words, which have no content of their own."""
 
 
 def remembered(make: Callable[[str], T]) -> Callable[[str], T]:
-    """Remember what `make` makes of a document, for the next requests that retrieve it.
+    """Cache the result of `make` for a document, for the next requests that retrieve it.
 
-    It remembers 512 documents of at most 4,096 characters. What it makes must not be changed.
+    It caches 512 documents of at most 4,096 characters. Callers must not change the result.
     """
     known = lru_cache(maxsize=_DOCUMENTS)(make)
 
@@ -70,9 +70,9 @@ def remembered(make: Callable[[str], T]) -> Callable[[str], T]:
 class Word(NamedTuple):
     """One word (or pair of characters, in a script without spaces) of a text.
 
-    `key` is used for comparison: case-folded, the first six letters (inflection mostly follows), numbers whole and
-    without thousands separators. `start` and `end` are character offsets, end exclusive. `marked`: it is a number or
-    looks like a name.
+    `key` is used for comparison: case-folded, only the first six letters (inflection mostly comes after them), numbers
+    in full and without thousands separators. `start` and `end` are character offsets, end exclusive. `marked`: it is a
+    number or looks like a name.
     """
 
     key: str
@@ -107,9 +107,9 @@ def words(text: str) -> list[Word]:
 
 
 class _Placed(NamedTuple):
-    """A word within a text without white space: whether it is `content` and `marked`, as the `first` or a `later` one.
+    """A word within a text without white space.
 
-    First and later in its sentence, that is.
+    `first` and `later` say whether it is content and marked: as the first word of its sentence, and as a later word.
     """
 
     key: str
@@ -138,7 +138,7 @@ def _words_of(piece: str) -> tuple[_Placed | None, ...]:
 
 
 def _placed_pairs(run: str, start: int) -> Iterator[_Placed]:
-    """Yield the pairs of characters of a run without spaces. Those of hiragana alone are mostly grammar."""
+    """Yield the pairs of characters of a run without spaces. Pairs of hiragana alone are mostly grammar."""
     has_hiragana = _hiragana.search(run) is not None
     for at, pair in enumerate(_pairs(run), start):
         traits = _FUNCTION if has_hiragana and _hiragana.fullmatch(pair) else _CONTENT
@@ -146,7 +146,7 @@ def _placed_pairs(run: str, start: int) -> Iterator[_Placed]:
 
 
 class _WordForm(NamedTuple):
-    """What a word is, wherever it stands. `upper`: a capital letter, which marks a name except at the beginning."""
+    """The traits of a word regardless of its position. `upper`: it is capitalised, which marks a name unless first."""
 
     key: str
     upper: bool
@@ -155,7 +155,7 @@ class _WordForm(NamedTuple):
     long: bool
 
     def traits(self, *, marked: bool) -> tuple[bool, bool]:
-        """Return whether it is content, and whether it is marked, where it would be `marked` if it is content."""
+        """Return whether it is content, and whether it is marked. `marked` applies only to content."""
         if self.function or not (marked or self.long):
             return _FUNCTION
         return _MARKED if marked else _CONTENT
@@ -170,7 +170,7 @@ def _form(shown: str) -> _WordForm:
 
 
 def sentences_of_keys(text: str) -> list[list[str]]:
-    """Return the keys of `text`, by sentence. Faster than `words`, for texts of which no offsets are needed."""
+    """Return the keys of `text`, by sentence. Faster than `words`, for texts whose offsets are not needed."""
     found: list[list[str]] = []
     for line in text.split("\n"):
         current: list[str] = []
@@ -191,10 +191,10 @@ def sentences_of_keys(text: str) -> list[list[str]]:
 
 
 def _piece(piece: str) -> str | tuple[list[str], list[list[str]] | None]:
-    """Return the keys of a text without white space, up to the end of its first sentence; then those of each later one.
+    """Return the keys of a text without white space: those of its first sentence, and a list for each later sentence.
 
-    None: no sentence ends in it. The last list is what follows the last end, and may be empty; the others are not. What
-    is one word, as most texts without white space are, is just its key.
+    The second part is None if no sentence ends in the text. Its last list holds the keys after the last end and may be
+    empty; the other lists are not empty. A single word, as most texts without white space are, returns just its key.
     """
     first: list[str] = []
     later: list[list[str]] = []
@@ -214,9 +214,9 @@ def _piece(piece: str) -> str | tuple[list[str], list[list[str]] | None]:
 
 @remembered
 def keys_of_document(text: str) -> tuple[str, ...]:
-    """Return the keys of `text`, with `SENTENCE_END` between two sentences, remembered.
+    """Return the keys of `text`, with `SENTENCE_END` between two sentences. Cached.
 
-    One tuple, since what goes through a document in C does so once, not once a sentence.
+    The result is one tuple, so that loops in C run once per document instead of once per sentence.
     """
     found: list[str] = []
     for sentence in sentences_of_keys(text):
@@ -226,9 +226,9 @@ def keys_of_document(text: str) -> tuple[str, ...]:
 
 
 class _WordTable(dict[str, T]):
-    """What `make` makes of short texts, made once: a language has few words that are used much.
+    """A cache of the results of `make` for short texts: a language has few words that are used often.
 
-    `map` over `__getitem__` asks it without a step in Python: 40 ns a word, where `lru_cache` takes 300.
+    `map` over `__getitem__` looks a word up without running Python code: in 40 ns, where `lru_cache` takes 300.
     """
 
     def __init__(self, make: Callable[[str], T]) -> None:
@@ -239,7 +239,7 @@ class _WordTable(dict[str, T]):
         made = self._make(text)
         if len(text) <= _LONGEST:
             if len(self) >= _REMEMBERED:
-                self.clear()  # those that are used much are soon there again
+                self.clear()  # frequent words soon return
             self[text] = made
         return made
 
@@ -261,7 +261,7 @@ def common_subsequence(one: Sequence[str], other: Iterable[str]) -> int:
     row = everything = bit - 1
     for matches in filter(None, map(places.get, other)):
         if both := row & matches:  # else nothing changes
-            row = (row + both) | (row - both)  # with a bit more beyond `everything` for each element found
+            row = (row + both) | (row - both)  # with one more bit beyond `everything` for each element found
     return len(one) - (row & everything).bit_count()
 
 
@@ -291,7 +291,7 @@ def _pairs(run: str) -> list[str]:
 
 
 def windows(text: str, at_most: int) -> list[tuple[int, str]]:
-    """Return what is read of a text, with offsets: all, or its beginning (three quarters of `at_most`) and its end."""
+    """Return the parts of a text to read, with offsets: all of it, or the start (3/4 of `at_most`) and the end."""
     if len(text) <= at_most:
         return [(0, text)]
     tail = at_most // 4

@@ -1,4 +1,4 @@
-"""Finds answers of which the retrieved texts were not sent, so that evaluators of the context skip them."""
+"""Finds answers whose retrieved texts were not sent, so that evaluators of the context skip them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ _RECORDED, _NOT_RECORDED = 0.0, 1.0
 
 
 class ContextNotRecorded(Evaluator):
-    """Whether texts of the context are missing: 0 `recorded`, 1 `not_recorded`. Over the answers with a retrieval.
+    """Whether texts of the context are missing: 0 `recorded`, 1 `not_recorded`.
 
-    Such an answer is skipped by every evaluator that needs the context, so a high rate means that groundedness and the
-    like speak of few answers. An answer without a retrieval is skipped.
+    Its rate is over the answers with a retrieval. An answer with missing texts is skipped by every evaluator that needs
+    the context, so a high rate means that groundedness and similar evaluators cover few answers. An answer without a
+    retrieval is skipped.
     """
 
     name: ClassVar[str] = "context_not_recorded"

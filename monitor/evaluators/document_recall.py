@@ -18,10 +18,10 @@ class DocumentRecall(Evaluator):
     """The share of the expected documents that are among the retrieved ones, 0 to 1, higher is better.
 
     A document is found if a retrieved one has the same `doc_uri`; or the same `doc_id`, unless both have a `doc_uri`
-    and these differ; or the same text or one that contains it (from 20 characters), ignoring case and white space. So
-    if addresses are known it compares documents, even if another chunk of the document was retrieved. A document that
-    is expected twice counts once. Order and additional documents do not matter: a search that returns everything scores
-    1. If nothing was retrieved the score is 0.
+    and these differ; or the same text, or a text that contains it (if it has at least 20 characters), ignoring case and
+    white space. So if `doc_uri` is known, a document is found even if another chunk of it was retrieved. A document
+    that is expected twice counts once. Order and additional documents do not matter: a search that returns everything
+    scores 1. If nothing was retrieved, the score is 0.
     """
 
     name: ClassVar[str] = "document_recall"
@@ -30,13 +30,13 @@ class DocumentRecall(Evaluator):
     needs: ClassVar[frozenset[Needs]] = frozenset({"reference"})
     measures: ClassVar[Measures | None] = "retrieval"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.5)
-    """Less than half of what was expected. A starting point."""
+    """Less than half of the expected documents. A starting point."""
     definition: ClassVar[str] = (
         "recall over the expected documents (Cleverdon 1967, Cranfield); the matching of documents is our own"
     )
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
-        """Score `case`. Skipped if it names no expected documents, or if nothing tells which ones were retrieved."""
+        """Score `case`. Skipped if it names no expected documents, or if it is unknown which were retrieved."""
         expected = _distinct(case.expected_retrieved_context or ())
         if not expected:
             return Skipped(SkippedReason.NO_REFERENCE)
@@ -79,7 +79,7 @@ def _distinct(documents: Sequence[Document]) -> list[_DocumentKey]:
 
 
 def _same(expected: _DocumentKey, retrieved: _DocumentKey) -> str:
-    """Return what identifies the retrieved document as the expected one; empty if it is another."""
+    """Return what identifies the retrieved document as the expected one; empty if it is a different one."""
     if expected.uri and expected.uri == retrieved.uri:
         return "by doc_uri"
     other_place = expected.uri and retrieved.uri

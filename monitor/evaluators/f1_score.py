@@ -26,11 +26,11 @@ class F1Score(Evaluator):
     """The words shared by response and expected response, as F1 of precision and recall, 0 to 1, higher is better.
 
     As in SQuAD: case, punctuation and English articles are ignored, a word counts as often as both have it, and F1 is
-    the harmonic mean of the shares of both responses that are shared. Beyond SQuAD: scripts without spaces are compared
-    character by character, and variants of a character (full width, ligatures) are equal.
+    the harmonic mean of the shared part of each response. Beyond SQuAD: scripts without spaces are compared character
+    by character, and variants of a character (full width, ligatures) are equal.
 
     It sees words, not meaning: "not" weighs as much as any other word, and a correct full sentence scores low against
-    an expected answer of two words. Compare it with itself over time, not with a fixed threshold.
+    an expected answer of two words. Compare it with its own history, not with a fixed threshold.
     """
 
     name: ClassVar[str] = "f1_score"
@@ -68,5 +68,5 @@ def _words(text: str) -> Counter[str]:
 
 
 def _not_a_mark(found: re.Match[str]) -> str:
-    """Return whether a character separates words: accents and vowel signs on their own do not."""
+    """Replace characters that separate words with spaces: accents and vowel signs do not."""
     return "".join(c if unicodedata.category(c)[0] == "M" or c in "\u200c\u200d" else " " for c in found[0])

@@ -42,15 +42,15 @@ _ENDS: Final = re.compile(r"[.!]?[\"'*`]{0,3}|[.,;:!]\s.*|[.!]?\s*\n.*", re.DOTA
 _OPPOSITE: Final = {"yes": re.compile(r"\bno\b", re.IGNORECASE), "no": re.compile(r"\byes\b", re.IGNORECASE)}
 _TOKENS: Final = 64  # such models stop after one word; others may add a sentence
 _FORM: Final = len("Document: \nClaim: ")
-_LEAST_ROOM: Final = 200  # characters of a document in one question; fewer say too little
+_LEAST_ROOM: Final = 200  # minimum characters of a document in one question: less text says too little
 
 
 class FactCheck(Evaluator):
     """The share of the response's claims that the retrieved context supports, 0 to 1, each claim checked on its own.
 
     For small models trained to check one claim against one document, such as MiniCheck; see docs/evaluators/special.md.
-    Claims are the sentences of the response without greetings, questions and the like. A claim is supported if a piece
-    of the context supports it. A piece has as many documents as the judge's `max_characters` permits.
+    Claims are the sentences of the response without greetings, questions and the like. A claim is supported if any
+    piece of the context supports it. A piece has as many documents as the judge's `max_characters` permits.
     """
 
     name: ClassVar[str] = "fact_check"
@@ -64,11 +64,11 @@ class FactCheck(Evaluator):
     definition: ClassVar[str] = "Tang et al. 2024, MiniCheck, arXiv:2404.10774"
 
     claims: int = Field(default=20, ge=1, le=100)
-    """The most claims to check, spread evenly over the response. The score is the share of those that were checked; the
-    explanation says how many were not."""
+    """Maximum number of claims to check, spread evenly over the response. The score is a share of the checked claims;
+    the explanation says how many were not checked."""
 
     documents: Literal["joined", "each"] = "joined"
-    """`joined`: as many documents in one question as fit. `each`: one question per document, which costs more and helps
+    """`joined`: as many documents in one question as fit. `each`: one question per document, which costs more but helps
     models that get lost in long texts."""
 
     instructions: str = Field(default="", max_length=4_000)

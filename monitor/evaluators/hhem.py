@@ -1,4 +1,4 @@
-"""Scores how probable it is that the response agrees with its context, with a classifier such as HHEM."""
+"""Scores the probability that the response agrees with its context, with a classifier such as HHEM."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Hhem(Evaluator):
     definition: ClassVar[str] = "https://huggingface.co/vectara/hallucination_evaluation_model"
 
     label: str = ""
-    """The class of which the probability is the score, as the classifier names it. Empty: `consistent`, `entailment` or
-    `supported`, whichever it has, in upper or lower case."""
+    """The class whose probability is the score, as the classifier names it. Empty: whichever of `consistent`,
+    `entailment` and `supported` it has, in upper or lower case."""
 
     question: bool = True
     """Whether the premise includes the question, after the context."""
@@ -65,9 +65,9 @@ class Hhem(Evaluator):
 def read_scores(reply: str, label: str = "") -> tuple[str, float]:
     """Return the label that means agreement, and its probability, from the JSON of a text-classification server.
 
-    It is a list of objects of `label` and `score`, or a list of one such list. A server that sends only the best class
-    is understood if that class has one opposite, as `hallucinated` has. Raises `JudgeError`: `out_of_range` for a score
-    that is not a probability, else `malformed`.
+    The JSON is a list of objects with `label` and `score`, or a list of one such list. If a server sends only the best
+    class, that class must have a single opposite, as `hallucinated` has. Raises `JudgeError`: `out_of_range` for a
+    score that is not a probability, else `malformed`.
     """
     scores = _scores(reply)
     wanted = (label,) if label else _AGREES

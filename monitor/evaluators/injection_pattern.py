@@ -32,12 +32,12 @@ class InjectionPattern(Evaluator):
     invisible characters, text that is not displayed. It sees through look-alike letters, zero-width characters, digits
     as letters and spaced letters, and decodes base64, hexadecimal, binary, Morse code, shifted and reversed letters.
 
-    Each pattern has a weight. Those of one text are combined as independent evidence (1 - product of 1 - weight); the
-    score is that of the worst text. It sees known phrases, not intent: it misses a polite request that is an attack
-    only by the application's rules, and an instruction in a document that reads like any sentence; it reports a text
-    about prompt injection. Of a text longer than 100,000 characters it reads the first 75,000 and the last 25,000.
-    Measured rates are in docs/evaluators/local.md. A case without a question in which nothing
-    is found is skipped.
+    Each pattern has a weight. The weights in one text are combined as independent evidence (1 - product of 1 - weight);
+    the score is that of the worst text. It sees known phrases, not intent: it misses a polite request that is an attack
+    only by the application's rules, and an instruction in a document that reads like an ordinary sentence; it also
+    reports a text about prompt injection. Of a text longer than 100,000 characters it reads the first 75,000 and the
+    last 25,000. Measured rates are in docs/evaluators/local.md. A case without a question in which nothing is found is
+    skipped.
     """
 
     name: ClassVar[str] = "injection_pattern"
@@ -51,7 +51,7 @@ class InjectionPattern(Evaluator):
     needs: ClassVar[frozenset[Needs]] = frozenset()
     measures: ClassVar[Measures | None] = "harm"
     default_defect: ClassVar[DefectRule] = DefectRule("at_least", _SUSPICIOUS)
-    """`suspicious` or `attack`. If documents are tutorials or about prompts, `{at_least: 0.7}` alarms less often."""
+    """`suspicious` or `attack`. If documents are tutorials or about prompts, `{at_least: 0.7}` reports fewer."""
     definition: ClassVar[str] = (
         "our own patterns; the kinds of attack follow OWASP LLM01:2025, https://genai.owasp.org/llmrisk/llm01-prompt-injection/"
     )
@@ -100,7 +100,7 @@ class _Finding(NamedTuple):
 
 
 def _together(hits: Iterable[Hit]) -> float:
-    """Keep the strongest hit of each family."""
+    """Combine the strongest hit of each family."""
     weights: dict[str, float] = {}
     for hit in hits:
         weights[hit.family] = max(hit.weight, weights.get(hit.family, 0.0))

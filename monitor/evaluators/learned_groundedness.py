@@ -1,4 +1,4 @@
-"""Orders answers by how likely they are ungrounded, as learned from the verdicts of a judge and from labels."""
+"""Ranks answers by how likely they are to be ungrounded, as learned from a judge's verdicts and from labels."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from monitor.stages import Judge
 
 
 class LearnedGroundedness(OverlapGroundedness):
-    """An order of all answers that starts as that of `overlap_groundedness` and learns, for each app, from verdicts.
+    """A ranking of all answers that starts as that of `overlap_groundedness` and learns, for each app, from verdicts.
 
-    The score is the probability, 0 to 1, that an answer is no defect, higher is better. It is computed from nine
+    The score is the probability, 0 to 1, that an answer is not a defect, higher is better. It is computed from nine
     measures of the overlap with the context, by a small model that begins with the score of `overlap_groundedness`
-    alone and learns from each verdict of a judge on a sampled answer, and from people's labels. So it shows among the
-    answers that no judge has seen those that look like the defects found so far.
+    alone and learns from each verdict of a judge on a sampled answer, and from people's labels. So it finds, among the
+    answers that no judge has seen, those that look like the defects found so far.
 
-    It only ranks: no score is a defect, and no rate or alert is made of it. A rate of learned scores that is corrected
-    by the judged answers is hardly narrower than that of the judged answers alone, below 10 % of defects. What is
-    learned holds for one app, one version of the judged evaluator and its judge's model; with others it begins again.
+    It only ranks: no score is a defect, and it has no rate and no alert. Below 10 % of defects, the interval of a rate
+    from learned scores, corrected by the judged answers, is hardly narrower than that from the judged answers alone. It
+    learns separately for each app, version of the judged evaluator and judge model, and starts over when one changes.
     """
 
     name: ClassVar[str] = "learned_groundedness"
@@ -31,10 +31,10 @@ class LearnedGroundedness(OverlapGroundedness):
     default_defect: ClassVar[DefectRule] = DefectRule("never")
 
     learns_from: str | None = None
-    """The judged evaluator whose verdicts teach it; it must measure grounding. Default: the first such one of
-    `evaluators` that has a judge."""
+    """The judged evaluator to learn from; it must measure grounding. Default: the first such evaluator in `evaluators`
+    that has a judge."""
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
-        """Measure `case` as `overlap_groundedness` does; the monitor makes the score of it."""
+        """Measure `case` as `overlap_groundedness` does; the monitor computes the score from the measures."""
         found = await super().evaluate(case, judge)
         return replace(found, label=self.scale.level(found.value)) if isinstance(found, Score) else found

@@ -1,4 +1,4 @@
-"""Scores faithfulness with a judge of the Lynx family, in the form of prompt that it was trained on."""
+"""Scores faithfulness with a judge of the Lynx family, using the prompt format that it was trained on."""
 
 from __future__ import annotations
 
@@ -83,9 +83,8 @@ def read_pass_fail(reply: str) -> tuple[bool, str]:
     """Return whether the response passed, and the reasoning.
 
     The reply is an object with the keys REASONING and SCORE, with or without a Markdown fence. Such models also write
-    what is not JSON; it is read if it can mean only one thing: the text begins with one key, ends with the other, and
-    has each once, as in `{"REASONING": ['It's there.'], "SCORE": PASS}`. Raises `JudgeError(malformed)` for anything
-    else.
+    text that is not quite JSON. It is read if it is unambiguous: it begins with one key, ends with the other, and has
+    each once, as in `{"REASONING": ['It's there.'], "SCORE": PASS}`. Raises `JudgeError(malformed)` for anything else.
     """
     bare = reply.strip()
     fenced = _FENCED.fullmatch(bare)

@@ -28,15 +28,15 @@ class OverlapGroundedness(Evaluator):
     """The share of the response that the retrieved context supports, 0 (none) to 1 (all), higher is better.
 
     An untrained blend of four shares: content words that occur in the context (.35); content words in a longest common
-    subsequence with it (.25); the content words of each sentence that occur in one sentence of the context, averaged
-    over sentences (.25); numbers and names that occur in it (.15; left out if the response has none).
+    subsequence with it (.25); the content words of each sentence that occur in a single sentence of the context,
+    averaged over sentences (.25); numbers and names that occur in it (.15; left out if the response has none).
 
     It sees words, not meaning: a contradiction in the same words scores high; a free paraphrase scores low. An answer
-    in another language than its documents is skipped (`language_mismatch`). A response that only refuses ("I do not
+    in a different language from its documents is skipped (`language_mismatch`). A response that only refuses ("I do not
     know") claims nothing and is skipped (`refusal`). It knows only English function words and compares scripts without
     spaces by pairs of characters. Of a response over 24,576 characters it reads that many: three quarters from the
-    start, one quarter from the end. Of a context over 131,072 characters it reads the same share of every document,
-    from its start.
+    start, one quarter from the end. If the documents have more than 131,072 characters together, it reads the same
+    share of each, from its start.
     """
 
     name: ClassVar[str] = "overlap_groundedness"
@@ -47,13 +47,13 @@ class OverlapGroundedness(Evaluator):
     needs: ClassVar[frozenset[Needs]] = frozenset({"context", "response"})
     measures: ClassVar[Measures | None] = "grounding"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.45)
-    """Of 446 human-labelled answers of the mtRAG benchmark (17 % defective), 4 % of the good ones and 51 % of the
+    """Of 446 human-labelled answers of the mtRAG benchmark (17 % defective), 4 % of the good answers and 51 % of the
     defective ones are below it. A starting point: labels from your own service give a better threshold."""
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
         """Score `case`. An empty context supports nothing.
 
-        Skipped if the response has no content word, only refuses, or is in another language than the context.
+        Skipped if the response has no content word, only refuses, or is in a different language from the context.
         """
         from monitor.evaluators._language import in_another_language  # noqa: PLC0415 - as below
         from monitor.evaluators._refusals import is_pure_refusal  # noqa: PLC0415 - its patterns are slow to compile
@@ -86,12 +86,12 @@ class OverlapGroundedness(Evaluator):
 
 
 class _Said(NamedTuple):
-    """What the response says: the keys of its words, of those with content, and of numbers and names."""
+    """The words of the response: the keys of all words, of content words, and of numbers and names."""
 
     sentences: Sequence[Sequence[str]]
     content_of_sentences: Sequence[Sequence[str]]
     content: Sequence[str]
-    distinct: set[str]  # content, each once
+    distinct: set[str]  # the keys in `content`, each once
     marked: Sequence[str]
 
 
@@ -115,10 +115,10 @@ def _said(found: Sequence[Word]) -> _Said:
 
 
 class _Context(NamedTuple):
-    """The keys of each document in order, and of each what it has in common with the response.
+    """The keys of each document in order, and those that it has in common with the response.
 
-    `shared` are those keys in order that content words of the response or of the question have, `documents` are all;
-    both with `SENTENCE_END`. `held` are those that content words of the response have, each once.
+    `documents` has all keys; `shared` has, in order, the keys of content words of the response or the question; both
+    with `SENTENCE_END`. `held` has the keys of content words of the response, each once.
     """
 
     documents: Sequence[Sequence[str]]
@@ -157,7 +157,7 @@ class _Measured(NamedTuple):
         return min(max(blend / sum(_WEIGHTS[part] for part in shares), 0.0), 1.0)
 
     def measures(self, value: float) -> dict[str, float]:
-        """Return what is learned from, as far as it follows from the counts: what is absent, and how much there is."""
+        """Return the measures to learn from that follow from the counts: what is absent, and how much text there is."""
         return {
             "value_absent": 1 - value,
             "marked_absent_n": float(self.marked - self.marked_supported),
@@ -177,13 +177,13 @@ class _Measured(NamedTuple):
 
 def _measure(said: _Said, context: _Context) -> _Measured:
     """Count what the context supports."""
-    # A word in very many sentences says little about any one of them. Without a bound, the cost would grow with the
-    # product of both texts.
+    # A word in very many sentences says little about any one of them. Without a limit, the cost would grow with the
+    # product of the lengths of both texts.
     places = _places(context.shared, at_most=max(8, _COVERAGE_STEPS // len(said.content)))
     known = frozenset(places)
     shares = [_best_share(one, places) for one in said.content_of_sentences]
     in_order = filter(said.distinct.__contains__, chain.from_iterable(context.shared))
-    # A word that is not in the context is in no common subsequence: the numbers that it is counted with are shorter.
+    # A word that is not in the context is in no common subsequence. Without such words the bit sets are shorter.
     ours = list(filter(known.__contains__, said.content[:_SUBSEQUENCE_WORDS]))
     return _Measured(
         known=known,
@@ -198,7 +198,7 @@ def _measure(said: _Said, context: _Context) -> _Measured:
 
 
 def _places(documents: Sequence[Sequence[str]], at_most: int) -> dict[str, list[int]]:
-    """Return for each key the numbers of the sentences that it is in: the first `at_most`."""
+    """Return, for each key, the numbers of the first `at_most` sentences that it is in."""
     found: dict[str, list[int]] = {}
     number = 0
     for document in documents:
@@ -216,11 +216,12 @@ def _places(documents: Sequence[Sequence[str]], at_most: int) -> dict[str, list[
 
 
 def _used_sources(asked: set[str], said: _Said, context: _Context) -> str:
-    """Return a digit for each source: 1 where the response uses it.
+    """Return a digit for each source: 1 if the response uses it, else 0.
 
-    It does if it says at least two things that the question does not and the source does, where a thing is two content
-    words in a row, a number or a name; or if half of its new content words are in the source. Of a response with only
-    one thing to say, one is enough. A free paraphrase is not noticed. `asked` are the keys of the question.
+    The response uses a source if it shares at least two things with it that are not in the question. A thing is two
+    content words in a row, a number or a name. If the response has only one such thing, one is enough. It also uses a
+    source that has half of its new content words. A free paraphrase is not detected. `asked` are the keys of the
+    question.
     """
     new = said.distinct - asked
     if not new:
@@ -232,9 +233,9 @@ def _used_sources(asked: set[str], said: _Said, context: _Context) -> str:
 
 
 class _Things(NamedTuple):
-    """What the response says that the question does not: the keys of words, of names, and of pairs of words in a row.
+    """Content of the response that is not in the question: the keys of words, of names, and of pairs of words in a row.
 
-    `all_keys` are those of words and of pairs, and `SENTENCE_END`.
+    `all_keys` has the keys of the words and of the pairs, and `SENTENCE_END`.
     """
 
     new: set[str]
@@ -252,15 +253,15 @@ def _uses(source: Sequence[str], held: set[str], things: _Things) -> bool:
 
 
 def _shape(said: _Said, context: _Context, known: frozenset[str], question: Sequence[Word]) -> dict[str, float]:
-    """Return what is learned from besides the counts: how the response is made of the context and of the question.
+    """Return the other measures to learn from: how the response is composed from the context and the question.
 
-    `known` are those keys of content words of the response and of the question that the context has.
+    `known` are the keys of content words of the response and the question that occur in the context.
 
-    - `trigrams_absent`: the share of three consecutive words of a sentence that no sentence of the context has so.
-    - `drift`: the share absent of the last third of the content words, minus that of the first third.
-    - `doc_share`: 1 - the largest share of the content words that one document has.
-    - `type_token`: different content words, per content word.
-    - `question_absent`: the share of the question's different content words that the context does not have.
+    - `trigrams_absent`: the share of runs of three words in a sentence that occur in no sentence of the context.
+    - `drift`: the absent share of the last third of the content words, minus that of the first third.
+    - `doc_share`: 1 - the largest share of the content words that occurs in one document.
+    - `type_token`: different content words per content word.
+    - `question_absent`: the share of the question's different content words that are not in the context.
     """
     triples = list(chain.from_iterable(zip(one, one[1:], one[2:], strict=False) for one in said.sentences))
     absent = set(triples)
@@ -290,7 +291,7 @@ def _stretches(content: Sequence[Word], known: frozenset[str]) -> list[tuple[int
     """Return the largest unsupported stretches of words with content, at most `STRETCHES`, in order of offset.
 
     A stretch extends from one absent content word to the next if at most one supported content word is between them,
-    within a sentence. A single absent word counts only if it is a number or a name: others are mostly word choice.
+    within a sentence. A single absent word counts only if it is a number or a name: otherwise it is mostly word choice.
     """
     stretches: list[tuple[int, int, int, bool]] = []  # words absent, start, end, has a number or name
     open_since = gap = 0
@@ -323,7 +324,7 @@ def _shifted(found: list[Word], offset: int) -> list[Word]:
 
 
 def _read(documents: Sequence[Document]) -> list[str]:
-    """Return the texts of the documents, each cut to the same share if together they are too long."""
+    """Return the texts of the documents, all cut to the same share if they are too long together."""
     total = sum(len(document.content) for document in documents)
     share = min(1.0, CONTEXT_CHARACTERS / total) if total else 1.0
     return [document.content[: int(len(document.content) * share) + 1] for document in documents]

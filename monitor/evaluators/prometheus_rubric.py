@@ -1,4 +1,4 @@
-"""Grades from 1 to 5 with a judge of the Prometheus family, in the form of prompt that it was trained on."""
+"""Grades from 1 to 5 with a judge of the Prometheus family, using the prompt format that it was trained on."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ _LONGEST_RESULT: Final = 20
 
 
 class PrometheusRubric(Evaluator):
-    """A score from 1 to 5 by a criterion of your own, from a judge trained for that, such as Prometheus 2.
+    """A score from 1 to 5 by a criterion of your own, from a judge trained for this, such as Prometheus 2.
 
     The default criterion is groundedness: whether the response says only what the retrieved documents say. If the case
-    has an `expected_response`, it is given as the answer that deserves 5.
+    has an `expected_response`, the judge sees it as the answer that deserves 5.
     """
 
     name: ClassVar[str] = "prometheus_rubric"
@@ -81,7 +81,7 @@ class PrometheusRubric(Evaluator):
     """The criterion, as a question about the response."""
 
     scores: tuple[str, str, str, str, str] = _GROUNDED_SCORES
-    """What a response of each score is like, from 1 (worst) to 5 (best)."""
+    """Description of a response for each score, from 1 (worst) to 5 (best)."""
 
     context: bool = True
     """Whether to show the retrieved documents. If so, a case without a retrieval, or without its texts, is skipped."""
@@ -114,11 +114,11 @@ class PrometheusRubric(Evaluator):
 
 
 def read_grade(reply: str) -> tuple[int, str]:
-    """Return the grade and the feedback: exactly one mark `[RESULT]`, followed by a number from 1 to 5 and nothing
-    else.
+    """Return the grade and the feedback.
 
-    `(4)`, `4/5`, `4 out of 5` and a full stop are tolerated. Raises `JudgeError`: `out_of_range` for another whole
-    number, else `malformed`.
+    The reply must have exactly one mark `[RESULT]`, followed by a number from 1 to 5 and nothing else. `(4)`, `4/5`,
+    `4 out of 5` and a full stop are tolerated. Raises `JudgeError`: `out_of_range` for another whole number, else
+    `malformed`.
     """
     parts = _MARK.split(reply)
     if len(parts) != 2:  # noqa: PLR2004 - the texts before and after the mark

@@ -1,4 +1,4 @@
-"""Recognises refusals by their wording, in 22 languages: declines, does not know, or refers to a policy."""
+"""Recognises refusals by their wording, in 22 languages: declining, not knowing, or referring to a policy."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _TALK = 3.0  # how many times longer than a refusal by policy its reasons may be
 
 
 class RefusalPattern(Evaluator):
-    """Whether the response mainly refuses: 0 `answer`, 1 `refusal`. A class of its own, not a bad answer.
+    """Whether the response mainly refuses: 0 `answer`, 1 `refusal`. A refusal is not necessarily a bad answer.
 
-    A refusal says that it does not know, found nothing, must not or will not, in one of 22 languages (see
+    A refusal says that the assistant does not know, found nothing, must not or will not, in one of 22 languages (see
     docs/evaluators/local.md). It counts if the response begins with it (after apologies) and the rest contains no more
     answer than refusal. A refusal by policy may be followed by three times as much reasoning, unless "but" or "however"
     turns it into an answer. Offers of further help count as neither. Quoted text and code are not read.
 
-    It sees only wording: it misses a refusal in other words or languages, and a polite evasion. It does not ask whether
-    a refusal was right: if the documents contain no answer, it is the best response.
+    It sees only wording: it misses a refusal in other words or languages, and a polite evasion. It does not check
+    whether a refusal was right: if the documents contain no answer, it is the best response.
     """
 
     name: ClassVar[str] = "refusal_pattern"

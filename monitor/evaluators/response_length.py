@@ -21,11 +21,11 @@ _FITS, _SHORT, _LONG = 0.0, 1.0, 2.0
 class ResponseLength(Evaluator):
     """Whether the number of words of the response is within a range: 0 `fits`, 1 `too_short`, 2 `too_long`.
 
-    The score is the class, not the length: a length has no good end, and no range suits both a chat bot and a writer of
-    reports. The explanation has the numbers of words and characters. A response without content (empty, a colon,
-    "Answer:") is always `too_short`. In scripts without spaces two characters count as one word. A truncated response
-    that is still long enough is not detected. Set the range for your application: a little below its shortest good
-    answer and above its longest.
+    The score is the class, not the length: neither short nor long is good in itself, and no range suits both a chat bot
+    and a report writer. The explanation gives the numbers of words and characters. A response without content (empty, a
+    colon, "Answer:") is always `too_short`. In scripts without spaces two characters count as one word. A truncated
+    response that is still long enough is not detected. Set the range for your application: from a little below its
+    shortest good answer to a little above its longest.
     """
 
     name: ClassVar[str] = "response_length"
@@ -37,10 +37,10 @@ class ResponseLength(Evaluator):
     definition: ClassVar[str] = "own"
 
     shortest: Annotated[int, Field(ge=0)] = 1
-    """The fewest words that are not too short."""
+    """Minimum number of words. Fewer are `too_short`."""
 
     longest: Annotated[int, Field(ge=1)] = 1_000
-    """The most words that are not too long. Answers in the mtRAG benchmark have 6 to 411."""
+    """Maximum number of words. More are `too_long`. Answers in the mtRAG benchmark have 6 to 411."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

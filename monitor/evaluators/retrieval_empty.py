@@ -14,7 +14,7 @@ _FOUND, _EMPTY = 0.0, 1.0
 class RetrievalEmpty(Evaluator):
     """Whether the retrieval found nothing: 0 `found`, 1 `empty`. Its rate is over the answers with a retrieval.
 
-    An answer without a retrieval is skipped, as is one after a retrieval that was not recorded. Results of tools and
+    An answer without a retrieval is skipped, and so is an answer whose retrieval was not recorded. Results of tools and
     attached texts count as found.
     """
 

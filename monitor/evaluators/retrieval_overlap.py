@@ -37,10 +37,10 @@ class RetrievalOverlap(Evaluator):
     Only the best document counts, so more documents do not mean a better score.
 
     It sees words, not meaning: documents that answer in other words score low; documents on the subject that do not
-    answer score high. A question in another language than the documents is skipped (`language_mismatch`). A follow-up
-    question ("And how much is it?") is read without the turns before it. Scripts without spaces are compared by pairs
-    of characters. It reads the first 8,192 characters of a question and, of a context over 131,072 characters, the same
-    share of every document, from its start.
+    answer score high. A question in a different language from the documents is skipped (`language_mismatch`). A
+    follow-up question ("And how much is it?") is read without the turns before it. Scripts without spaces are compared
+    by pairs of characters. It reads the first 8,192 characters of a question. If the documents have more than 131,072
+    characters together, it reads the same share of each, from its start.
     """
 
     name: ClassVar[str] = "retrieval_overlap"
@@ -56,7 +56,7 @@ class RetrievalOverlap(Evaluator):
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
         """Score `case`. A search that found nothing scores 0.
 
-        Skipped if the question has no content word or is in another language than the documents.
+        Skipped if the question has no content word or is in a different language from the documents.
         """
         documents = [document.content for document in case.retrieved_context]
         total = sum(map(len, documents))
@@ -76,7 +76,7 @@ class RetrievalOverlap(Evaluator):
 
 
 def _asked(question: str) -> dict[str, str]:
-    """Return the question's distinct content words, each as compared and as first written."""
+    """Return the question's distinct content words: the key of each, and its first spelling."""
     asked: dict[str, str] = {}
     for word in words(question):
         shown = question[word.start : word.end]

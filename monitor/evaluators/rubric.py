@@ -23,8 +23,8 @@ class Rubric(RubricEvaluator):
     """The Markdown file. A relative path starts at the folder of the configuration file."""
 
     replaces: bool = False
-    """Whether its `name` is that of a built-in evaluator, which it replaces under this name: in results, metrics and
-    alerts. Otherwise such a name is an error."""
+    """Whether the rubric replaces the built-in evaluator with the same `name` in results, metrics and alerts. Without
+    it, using the name of a built-in evaluator is an error."""
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Evaluator:

@@ -1,4 +1,4 @@
-"""Measures how far a response can be trusted, by asking again: new answers, reflection, token probabilities."""
+"""Measures how far a response can be trusted by asking again: new answers, reflection, token probabilities."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from monitor.stages import Evaluator, Judge, Measures, Prompt, Question, Verdict
 _WEIGHTS: Final = {"agreement": 0.7, "reflection": 0.3, "probability": 0.25}
 _SENDABLE: Final = frozenset({"system", "user", "assistant"})
 _TOKENS, _MOST_TOKENS = 512, 4_096
-_NOISE: Final = 1e-3  # above 0, where rounding may push the logarithm of a probability
+_NOISE: Final = 1e-3  # how far above 0 rounding may push the logarithm of a probability
 _VERDICTS: Final[Mapping[str, float]] = {"correct": 1.0, "unsure": 0.5, "incorrect": 0.0}
 _CORRECT: Final = """\
 The data block `prompt` holds what a system was asked, as a JSON list of messages; `response` holds what it answered. \
@@ -43,7 +43,7 @@ _SCHEMA: Final[Mapping[str, JsonValue]] = {
 class Trustworthiness(Evaluator):
     """How far the response can be trusted, 0 to 1: does the model repeat it, and does it confirm it when asked?
 
-    The judge answers the service's own prompt several times again and is asked in two ways whether the response is
+    The judge answers the service's own prompt again several times, and is asked in two ways whether the response is
     correct. The score is a weighted mean of agreement (.7), reflection (.3) and, if the provider sends them, the
     probabilities of the tokens (.25). It is meant for a judge that is the service's own model; see
     docs/evaluators/special.md.
@@ -131,7 +131,7 @@ def _agreements(response: str, samples: Sequence[str]) -> list[float]:
 
 
 def _probability(samples: Sequence[Verdict]) -> float | None:
-    """Return the mean over the new answers of the geometric mean of their token probabilities; None if one has none."""
+    """Return the geometric mean of token probabilities, averaged over the new answers; None if any has none."""
     found = []
     for sample in samples:
         logarithms = [token["logprob"] for token in sample.data["tokens"]]
@@ -161,8 +161,8 @@ def agreement(one: str, other: str) -> float:
 
     It is 0.8 times the similarity of the words, plus 0.2 if both have the same words in the same order. These weights
     are from Chen and Mueller (arXiv:2308.16175, section 3.1), who measure similarity with an inference model. Here it
-    is the F1 of content words and negations; if an answer has numbers or names, the mean of that and the F1 of numbers
-    and names alone, since that is where answers differ. A paraphrase counts as disagreement.
+    is the F1 of content words and negations; if an answer has numbers or names, it is the mean of that and the F1 of
+    numbers and names alone, since answers differ in these. A paraphrase counts as disagreement.
     """
     here, there = words(one[:_READ]), words(other[:_READ])
     same = [word.key for word in here] == [word.key for word in there]

@@ -1,7 +1,7 @@
-"""Turn a closed trace into cases, one a request: read each span, combine the observations, decide the status.
+"""Turn a closed trace into cases, one per request: read each span, combine the observations, decide the status.
 
-A convention knows how a span is written. Which spans make up a request, and which span wins when several disagree, is
-decided here.
+A convention knows how to read a span. This module decides which spans make up a request, and which span wins when
+several disagree.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _MOST_JOINED: Final = 40
 _NAME: Final = 80  # characters of a span's name
 _WORKING: Final = ("request", "retrieval", "rerank", "generation", "tool")
 _TOO_EARLY: Final = (Closed.EVICTED, Closed.SHUTDOWN, Closed.HANDED_OVER, Closed.TOO_LARGE)
-"""Reasons for closing a trace of which more may still arrive."""
+"""Reasons for closing a trace that may still have spans to come."""
 
 _Status: TypeAlias = tuple[ReadingStatus, str]
-"""A status and the reason for it in plain words; the reason is empty where the status needs none."""
+"""A status and the reason for it in plain words; the reason is empty if the status needs none."""
 
 
 class Composed(NamedTuple):
-    """A reading and its evidence; the last three fields are None where no convention recognises a span of the trace."""
+    """A reading and its evidence; the last three fields are None if no convention recognises a span of the trace."""
 
     reading: Reading
     forest: Forest
@@ -64,7 +64,7 @@ class ComposedTrace(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """The parts read from a trace; `limit` is the length at which its texts were cut, 0 where they were not."""
+    """The parts read from a trace; `limit` is the length at which its texts were cut, 0 if they were not."""
 
     found: Sequence[Call]
     answered: Answered
@@ -104,7 +104,7 @@ def compose(trace: Trace, conventions: Sequence[Convention], settings: Extractio
 
 
 def _of_part(trace: Trace, part: RequestPart, limit: int, settings: ExtractionSettings) -> Composed | None:
-    """Read one request of several; None where no question was answered."""
+    """Read one request of several; None if no question was answered."""
     composed = _of_forest(trace, part.forest, request.calls(part.forest), limit, settings, part.aside)
     reading = composed.reading
     if reading.status is ReadingStatus.NO_REQUEST:
@@ -122,7 +122,7 @@ def _of_forest(  # noqa: PLR0917 - what a request is read from
     settings: ExtractionSettings,
     aside: frozenset[str],
 ) -> Composed:
-    """Read the request that all of `forest` is about; the spans `aside` did not answer it."""
+    """Read the single request of `forest`; the spans `aside` did not answer it."""
     apart = [node for node in forest.nodes if node.span.span_id in aside]
     answering = [call for call in found if not any(node is call.node or node.above(call.node) for node in apart)]
     answered = request.answered(forest, answering or found)
@@ -135,9 +135,9 @@ def _of_forest(  # noqa: PLR0917 - what a request is read from
 
 
 def _with_feedback(several: Sequence[Composed], said: Sequence[ExternalScore]) -> tuple[Composed, ...]:
-    """Give each external score in a trace to the request of the span that it is about, all others to the last.
+    """Give each external score in a trace to the request of the span that it is about, or else to the last request.
 
-    The last one is what the user saw when they gave feedback on the whole.
+    The last request is what the user saw when they gave feedback on the whole.
     """
     of_span = {node.span.span_id: at for at, one in enumerate(several) for node in one.forest.nodes}
     theirs: list[list[ExternalScore]] = [[] for _ in several]
@@ -200,7 +200,7 @@ def _joined(forest: Forest) -> tuple[Joined, ...]:
 
 
 def _seconds(tops: Sequence[Node]) -> float | None:
-    """Return the duration of a request in seconds; None where its times make no sense."""
+    """Return the duration of a request in seconds; None if its times make no sense."""
     start, end = min(node.span.start_ns for node in tops), max(node.span.end_ns for node in tops)
     return (end - start) / _NANOSECONDS if end >= start > 0 else None
 
@@ -214,14 +214,14 @@ def _status(forest: Forest, made: _Made) -> _Status:
 def _unrecognised(forest: Forest) -> _Status:
     """Return the status of a trace in which no convention recognises a span."""
     if not forest.roots and forest.strays:
-        return ReadingStatus.INCOMPLETE, "log records of a model came, their spans did not"
+        return ReadingStatus.INCOMPLETE, "log records of a model arrived without their spans"
     return ReadingStatus.NO_REQUEST, ""
 
 
 def _refused(trace: Trace) -> _Status | None:
-    """Return `incomplete` where the monitor has refused a part of the trace; None otherwise.
+    """Return `incomplete` if the monitor has refused a part of the trace; None otherwise.
 
-    Nobody knows what stood there: without a span of a retrieval, an answer from its documents looks made up.
+    The content of that part is unknown: without a retrieval span, an answer from its documents would look made up.
     """
     if not trace.refused:
         return None
@@ -233,16 +233,16 @@ def _refused(trace: Trace) -> _Status | None:
 
 
 def _missing_spans(trace: Trace, forest: Forest) -> _Status | None:
-    """Return `incomplete` where a span that matters never arrived; None otherwise."""
+    """Return `incomplete` if a span that matters never arrived; None otherwise."""
     lost = [orphan for orphan in forest.orphans if any(_works(node) for node in forest.below(orphan))]
     if (lost or not forest.roots) and not _is_whole(trace, forest, lost):
         if not forest.roots:
-            return ReadingStatus.INCOMPLETE, f"the root span never came (closed: {trace.closed})"
+            return ReadingStatus.INCOMPLETE, f"the root span never arrived (closed: {trace.closed})"
         span = lost[0].span
-        return ReadingStatus.INCOMPLETE, f"the parent {span.parent_id} of span {span.span_id} never came"
+        return ReadingStatus.INCOMPLETE, f"the parent {span.parent_id} of span {span.span_id} never arrived"
     for record in forest.strays:
         if record.span_id:
-            return ReadingStatus.INCOMPLETE, f"the span {record.span_id} of a log record never came"
+            return ReadingStatus.INCOMPLETE, f"the span {record.span_id} of a log record never arrived"
     return None
 
 
@@ -251,9 +251,9 @@ def _works(node: Node) -> bool:
 
 
 def _is_whole(trace: Trace, forest: Forest, lost: Sequence[Node]) -> bool:
-    """Return whether all working spans lie below one span that itself carries the question and the answer.
+    """Return whether all working spans are below one span that itself carries the question and the answer.
 
-    If so, only spans around the request are missing: those of an HTTP server, for example, sent to another backend.
+    If so, only spans around the request are missing, for example an HTTP server's, which went to another backend.
     """
     here = {span.span_id for span in trace.spans}
     if len(lost) != 1 or lost[0].span.parent_id in here or trace.closed in _TOO_EARLY:
@@ -270,7 +270,7 @@ def _is_whole(trace: Trace, forest: Forest, lost: Sequence[Node]) -> bool:
 
 
 def _failed(forest: Forest, found: Sequence[Call], request: Answered) -> _Status | None:
-    """Return `failed_request` where the service did not answer: an error at the top or in the last call, no answer."""
+    """Return `failed_request` if the service did not answer: an error at the top or in the last call, and no answer."""
     # The outermost span decides: the output of a step in a failed request may be a rewritten question, not an answer.
     ends = (node for node in request.around if node.span.status == "error" or (node.seen and node.seen.response))
     end = next(ends, None)
@@ -291,7 +291,7 @@ def _failed(forest: Forest, found: Sequence[Call], request: Answered) -> _Status
 
 
 def _missing_texts(made: _Made, forest: Forest) -> _Status | None:
-    """Return the status of a trace without a request, or without the texts of one; None otherwise."""
+    """Return the status of a trace without a request, or with a request without texts; None otherwise."""
     case, request, given = made.case, made.answered, made.given
     unanswered = request.response is None
     if request.last is None and unanswered and given.status is not ContextStatus.NOT_RECORDED:
@@ -304,20 +304,20 @@ def _missing_texts(made: _Made, forest: Forest) -> _Status | None:
     if given.status is ContextStatus.NO_RETRIEVAL and request.last is None and not stated:
         return ReadingStatus.NO_REQUEST, ""  # any function has an input and an output
     unread = made.limit and request.last is not None and not request.last.messages
-    if given.status is ContextStatus.NO_RETRIEVAL and unread:  # documents may have stood in the prompt
+    if given.status is ContextStatus.NO_RETRIEVAL and unread:  # the prompt may have contained documents
         return ReadingStatus.CONTENT_MISSING, f"the texts of the prompt were not sent{_left_out(forest, made.limit)}"
     return None
 
 
 def _unrecorded(made: _Made, forest: Forest) -> str:
-    """Return why evaluators that need the context cannot judge a case that others can; empty where they can."""
+    """Return why evaluators that need the context cannot judge a case that others can; empty if they can."""
     if made.given.status is not ContextStatus.NOT_RECORDED:
         return ""
     return f"the texts of the retrieved documents were not sent{_left_out(forest, made.limit)}"
 
 
 def _left_out(forest: Forest, limit: int) -> str:
-    """Name the sender's limit behind missing texts: on the attributes of a span (128 by default) or on their length."""
+    """Name the sender's limit behind missing texts: on the number of a span's attributes (128) or on their length."""
     dropped = sum(node.span.dropped_attributes for node in forest.nodes if node.seen is not None)
     if dropped:
         return f"; the sender dropped {dropped} attributes (OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT)"
@@ -329,6 +329,6 @@ def _cuts(limit: int) -> str:
 
 
 def _cut(made: _Made) -> _Status | None:
-    """Return `content_missing` where a length limit of the sender has cut the question or the answer."""
+    """Return `content_missing` if a length limit of the sender has cut the question or the answer."""
     cut = made.limit and made.limit in (len(made.case.request.query), len(made.case.response))
     return (ReadingStatus.CONTENT_MISSING, _cuts(made.limit)) if cut else None

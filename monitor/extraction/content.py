@@ -1,8 +1,8 @@
-"""Decides by rule whether a response has content: what has none is never shown to a judge.
+"""Decides by rule whether a response has content: a response without content is never shown to a judge.
 
 Language models give good scores to a colon, to "Thought process:" or to "Solution" (Zhao et al. 2025, "One Token to
 Fool LLM-as-a-Judge", arXiv:2507.08794). A real word is different: "Paris", "42" and "No" are answers. A single letter,
-or a word such as "Solution", is an answer where the case makes it one: "B" to a question with the options A to D.
+or a word such as "Solution", is an answer only if the case makes it one: "B" to a question with the options A to D.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from monitor.model.case import Case
 
 _LABEL_WORDS, _LABEL_CHARACTERS = 5, 48
 _CHARACTERS: Final = 8_192
-"""Characters that are remembered; Chinese texts have some thousand."""
+"""Maximum number of different characters cached; Chinese texts have a few thousand."""
 
 _COLONS = (":", "\N{FULLWIDTH COLON}")
-# Openings of an answer that never comes, case-folded, without punctuation, in the paper's languages and more.
+# Openings of an answer that never follows, case-folded, without punctuation, in the paper's languages and more.
 _OPENINGS = frozenset(
     """
     solution|the solution|answer|the answer|final answer|the final answer|the answer is|the final answer is|response
@@ -40,13 +40,13 @@ _NOTHING: Final = frozenset({"n a", "null"})
 _tag = re.compile(r"</?think(?:ing)?>", re.IGNORECASE)
 
 _READ: Final = 100_000
-"""Characters of a text in which a letter is looked for."""
+"""Maximum characters of a text that are searched for a letter."""
 
 # A letter with a mark that makes it a name: the grade A+, the language C#.
 _named = re.compile(r"[A-Za-z](?:\+{1,2}|#)")
 # An option of a list: `(B)`, `B)`, `B.`, `B:`.
 _option = re.compile(r"(?<![\w.'])(?:[(\[]([A-Za-z])[)\]]|([A-Za-z])(?:[)\]]|[.:](?=\s|$)))")
-# A reference that is one letter, or begins with the letter of the option: `B`, `(B)`, `B. Rome`.
+# A reference that is a single letter, or begins with the letter of the option: `B`, `(B)`, `B. Rome`.
 _lettered = re.compile(r"\s*[(\[]?[A-Za-z](?:[)\]]|[.:](?=\s|$)|\s*$)")
 _WORDED: Final = frozenset("yes no true false ja nein oui non si sí sì sim não verdadero falso vrai faux".split())  # noqa: SIM905
 _AUXILIARIES: Final = {
@@ -87,10 +87,10 @@ _ARTICLES: Final = frozenset("a an the ein eine un une uno una".split())  # noqa
 def why_trivial(case: Case) -> str:
     """Return why the response of `case` has no content, as the end of a sentence; empty if it has content.
 
-    A response that equals the reference has content. A single letter has content where the question, the turns before
-    it or the prompt list it as an option, ask for yes or no, or name it, where a document names it, or where the
-    reference is of this kind. A word that usually opens an answer, such as "Solution", has content where the question
-    offers it as an alternative.
+    A response that equals the reference has content. A single letter has content if the question asks for yes or no, if
+    the question, the turns before it, the prompt or a document lists it as an option or names it, or if the reference
+    is of this kind. A word that usually opens an answer, such as "Solution", has content if the question offers it as
+    an alternative.
     """
     words = _words(case.response)
     if not words:
@@ -116,9 +116,9 @@ def _words(text: str) -> list[str]:
 
 
 class _WordCharacters(dict[int, str]):
-    """By character what `str.translate` keeps of it: itself where it is part of a word, else a space.
+    """A table for `str.translate`: it keeps the characters of words and replaces others with a space.
 
-    What is not displayed, such as a soft hyphen, divides no word.
+    It drops characters that are not displayed, such as a soft hyphen, so they do not divide a word.
     """
 
     def __missing__(self, code: int) -> str:
@@ -154,7 +154,7 @@ def _texts(case: Case) -> Iterator[str]:
 def _names(letter: str, text: str) -> bool:
     """Return whether a text lists the letter as one of at least two options, or has it as a word in upper case.
 
-    The English article at the start of a sentence and the pronoun "I" are no names.
+    The English article at the start of a sentence and the pronoun "I" do not count.
     """
     options = {(one[1] or one[2]).casefold() for one in _option.finditer(text)}
     if letter in options and len(options) > 1:

@@ -14,14 +14,14 @@ from monitor.extraction.template import PromptTemplate
 from monitor.model.case import ContextSource, ContextStatus, Document, DocumentKind, Message
 
 _MOST_BESIDE: Final = 200
-"""Most results of tools and attachments beside the retrieved documents."""
+"""Maximum number of tool results and attachments besides the retrieved documents."""
 
 _LOOK_BACK: Final = 100
-"""Most earlier stages that a reranking may have drawn on."""
+"""Maximum number of earlier stages that a reranking may have drawn on."""
 
 
 class Context(NamedTuple):
-    """The documents, where they came from, and how. With `not_recorded` some of them have no text, or all."""
+    """The documents, where they were read, and how they came about. With `not_recorded` some or all have no text."""
 
     documents: tuple[Document, ...]
     source: ContextSource
@@ -60,9 +60,9 @@ def read(
 ) -> Context:
     """Find the context of the answer from the calls in `found`, the spans around the answer, and all retrievals.
 
-    `limit` is the number of characters at which the trace's texts were cut, 0 where they were not: a document missing
-    from a prompt that was cut may have been in it, and what a cut document lacks would look unsupported. `templates`
-    are the service's own prompts.
+    `limit` is the number of characters at which the trace's texts were cut, 0 if they were not: a document missing from
+    a cut prompt may have been in it, and claims from the lost part of a cut document would look unsupported.
+    `templates` are the service's own prompts.
     """
     used = feeding(found, answered.last) if answered.last else []
     given = _read(forest, used, answered, limit, templates)
@@ -101,7 +101,7 @@ def _read(
 
 
 def _evident(forest: Forest, answered: Answered) -> Retrieved:
-    """Return what the spans of retrievals, else of tools, else the state of a request tell."""
+    """Return the documents from retrieval spans, else from tool spans, else from the state of a request."""
     evident = _retrieved(forest)
     if not evident.took_place:
         evident = _of_tools(forest)
@@ -111,7 +111,7 @@ def _evident(forest: Forest, answered: Answered) -> Retrieved:
 
 
 def _unread(evident: Retrieved) -> Context:
-    """Return what there is to say where no text of a context came."""
+    """Return the context if none of its texts arrived."""
     if not evident.took_place:
         return Context((), "none", ContextStatus.NO_RETRIEVAL)
     return Context(evident.documents, "spans" if evident.documents else "none", ContextStatus.NOT_RECORDED)
@@ -122,9 +122,9 @@ def _found(found: tuple[Document, ...]) -> Context:
 
 
 def _beside(forest: Forest, used: Sequence[Call]) -> list[Document]:
-    """Return the sources that the model was given beside retrieved documents: results of tools and attached texts.
+    """Return the sources that the model was given besides retrieved documents: results of tools and attached texts.
 
-    What a tool returned counts where it is in a prompt, or where no prompt is known.
+    A tool's result counts if it is in a prompt, or if no prompt is known.
     """
     found: list[Document] = []
     for message in (one for call in used for one in call.messages):
@@ -140,7 +140,7 @@ def _beside(forest: Forest, used: Sequence[Call]) -> list[Document]:
 
 
 def _written_in_tools(found: Sequence[Call]) -> Iterator[Document]:
-    """Yield what models have written within tools: an answer that a tool hands on is no source of another one."""
+    """Yield texts that models wrote within tools: an answer passed on by a tool is not a source of another answer."""
     for call in found[-_LOOK_BACK:]:
         if call.response and any(node.seen and node.seen.kind == "tool" for node in call.outermost.ancestors()):
             yield Document(call.response)
@@ -156,7 +156,7 @@ def _by_tool(found: Sequence[Document]) -> tuple[Document, ...]:
 
 
 def _in_prompt(last: Call, evident: Retrieved, templates: Sequence[PromptTemplate]) -> Context | None:
-    """Return the context found in the prompt itself; None where the prompt has no mark of one."""
+    """Return the context found in the prompt itself; None if the prompt does not mark one."""
     kind: DocumentKind = "document"
     split = (prompt.split(m.content, templates, asks=m.role == "user") for m in _instructing(last))
     parts = [part for part in split if part is not None]
@@ -239,7 +239,7 @@ def _at(node: Node, below: list[_Stage]) -> list[_Stage]:
 
 
 def _joined(lists: Sequence[list[_Stage]]) -> list[_Stage]:
-    """Join the stages of siblings. Only the first of a list can be fresh: the others have found what they rerank."""
+    """Join the stages of siblings. Only the first of a list can be fresh: later ones have found what they rerank."""
     filled = [stages for stages in lists if stages]
     if len(filled) == 1:
         return filled[0]
@@ -253,7 +253,7 @@ def _joined(lists: Sequence[list[_Stage]]) -> list[_Stage]:
 
 
 def _rerank(before: list[_Stage], stage: _Stage) -> list[_Stage]:
-    """Replace the stages that `stage` reranked: the open retrievals before it and earlier results that it drew on."""
+    """Replace the stages that `stage` reranked: retrievals before it not yet reranked, and earlier results it used."""
     older, before = before[:-_LOOK_BACK], before[-_LOOK_BACK:]
     open_ones = [one for one in before if not one.reranked]
     documents = stage.documents or ()

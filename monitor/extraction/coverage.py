@@ -33,7 +33,7 @@ class Coverage:
 
 
 def came(reading: Reading) -> tuple[str, ...] | None:
-    """Return the fields that a request arrived with. Context is missing only where one was retrieved and not recorded.
+    """Return the fields that a request arrived with. Context is missing only if it was retrieved and not recorded.
 
     Return None for a trace without a request, or for a request that its service did not answer.
     """
@@ -52,7 +52,7 @@ def came(reading: Reading) -> tuple[str, ...] | None:
 
 
 def _has_context(reading: Reading) -> bool:
-    """Tell whether the context came. Of a request without texts it is not known whether there was a retrieval."""
+    """Return whether the context arrived. For a request without texts it is unknown whether there was a retrieval."""
     if reading.status is ReadingStatus.CONTENT_MISSING:
         return any(one.content for one in reading.case.retrieved_context)
     return reading.case.context_status is not ContextStatus.NOT_RECORDED
@@ -72,10 +72,10 @@ def collect(readings: Iterable[Reading]) -> Mapping[tuple[str, str], Coverage]:
 
 
 def advice(convention: str, name: str) -> str:
-    """Return the smallest change of the instrumentation that adds a field to a dialect's traces, as Markdown.
+    """Return the smallest change to the instrumentation that adds a field to a dialect's traces, as Markdown.
 
     For a dialect without its own advice (a plug-in, a mapping in the configuration), return how to set the attributes
-    of OpenTelemetry's own conventions by hand. Empty where there is no advice.
+    of OpenTelemetry's own conventions by hand. Empty if there is no advice.
     """
     if any(convention == shape.name for shape in SHAPES):
         convention = _ROWS
@@ -84,7 +84,7 @@ def advice(convention: str, name: str) -> str:
 
 
 def set_up(convention: str) -> str:
-    """Return how to turn a dialect's instrumentation on, as Markdown. Empty where there is no advice."""
+    """Return how to turn a dialect's instrumentation on, as Markdown. Empty if there is no advice."""
     path = _ADVICE / f"{convention}.md"
     if not convention.isidentifier() or not path.is_file():
         return ""

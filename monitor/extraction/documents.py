@@ -94,7 +94,7 @@ _STATE_KEYS: Final = ("context", "contexts", "documents", "docs", "source_docume
 def read(value: Value) -> tuple[Document, ...] | None:
     """Return the documents in a value, in order; empty if it says that none were found, None if it has none.
 
-    A document sent with its id only has an empty `content`. Plain text holds no documents, unless it is empty
+    A document sent with only its id has an empty `content`. For plain text the result is None, unless the text is empty
     or says that nothing was found.
     """
     return _read(value, _DEPTH)
@@ -106,7 +106,7 @@ def read_result(value: Value) -> tuple[Document, ...] | None:
 
 
 def says_none(text: str) -> bool:
-    """Return whether a text is a tool's answer for no hits: empty, or a short sentence such as `No results.`"""
+    """Return whether a text is a tool's answer without hits: empty, or a short sentence such as `No results.`"""
     stripped = text.strip()
     return not stripped or (len(stripped) <= 120 and _NONE_FOUND.fullmatch(stripped) is not None)  # noqa: PLR2004
 
@@ -212,7 +212,7 @@ def _flat(column: Sequence[Value]) -> Sequence[Value]:
 
 
 def _one(item: Value, depth: int) -> Document | None:
-    """Read one document from a value, its metadata and the objects that it wraps; None where it is not a document."""
+    """Read one document from a value, its metadata and the objects that it wraps; None if it is not a document."""
     item = values.unfold(item)
     if isinstance(item, str):
         if values.is_repr(item):
@@ -292,7 +292,7 @@ def _from_repr(text: str) -> Document | None:
 
 
 def of_state(state: Value) -> tuple[Document, ...] | None:
-    """Return the documents in the state of a chain or function; None where it has none under a usual name."""
+    """Return the documents in the state of a chain or function; None if it has none under a usual name."""
     if not isinstance(state, Mapping):
         return None
     for place in (state, state.get("kwargs"), state.get("inputs")):

@@ -1,4 +1,4 @@
-"""Merge the documents of several spans into one list, and find those with a text that is in a prompt."""
+"""Merge the documents of several spans into one list, and find those whose text is in a prompt."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from monitor.model.case import Document
 _ESCAPED: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrt])")
 _BETWEEN_WORDS: Final = re.compile(r"\W+")
 _WORDS_OF_LATIN_1: Final = bytes(code if chr(code).isalnum() or chr(code) == "_" else ord(" ") for code in range(256))
-"""Every character that is not in a word becomes a space. In C, eight times as fast as the pattern that defines it."""
+"""Every character that is not in a word becomes a space. This runs in C, eight times as fast as the regex."""
 
-_TYPOGRAPHIC: Final = "\u2018\u2019\u201c\u201d\u201e\u2013\u2014\u2026\u2022"  # in texts with letters of Latin-1 alone
+_TYPOGRAPHIC: Final = "\u2018\u2019\u201c\u201d\u201e\u2013\u2014\u2026\u2022"  # in texts with only Latin-1 letters
 
 _SHORT: Final = 4_096
 _MEMORABLE: Final = 32_768
-"""Characters of a text up to which its folded form is remembered; of short ones many are."""
+"""Maximum characters of a text whose folded form is cached. More short texts are cached than long ones."""
 
 _LONGEST_WORD: Final = 64
 _MOST_WORDS: Final = 8_192
@@ -28,19 +28,19 @@ _HEAD: Final = 80
 """Characters of a document's beginning that are enough to find it in a prompt that contains only a part of it."""
 
 _TELLING: Final = 20
-"""Characters from which one text contained in another is not a coincidence."""
+"""Minimum characters of a text that is contained in another by more than coincidence."""
 
 _SHARE: Final = 0.5
 _STEP: Final = 40
 _WINDOWS: Final = 50
-"""Most pieces of one document that are searched for."""
+"""Maximum number of pieces of one document that are searched for."""
 
 _WORK: Final = 100_000_000
 """Documents times characters of prompts beyond which the search is skipped: it would take too long."""
 
 
 def merge(lists: Iterable[Sequence[Document]]) -> tuple[Document, ...]:
-    """Merge lists into one, in order, each document once: identified by its text, or by its id where it has no text."""
+    """Merge lists into one, in order, each document once: identified by its text, or by its id if it has no text."""
     by_text: dict[str, Document] = {}
     ids: set[str] = set()
     for document in (one for documents in lists for one in documents):
@@ -54,7 +54,7 @@ def merge(lists: Iterable[Sequence[Document]]) -> tuple[Document, ...]:
 
 
 def fill(documents: Sequence[Document], known: Sequence[Document]) -> tuple[Document, ...]:
-    """Fill documents that arrived as bare ids from the `known` one with the same id, if only one text has that id."""
+    """Fill documents that arrived as bare ids from the `known` document with that id, if only one text has it."""
     texts: dict[str, dict[str, Document]] = {}
     for one in known:
         if one.content and one.doc_id:
@@ -77,7 +77,7 @@ def share(first: Sequence[Document], second: Sequence[Document]) -> bool:
 
 
 def sharing(known: Sequence[Document]) -> Callable[[Sequence[Document]], bool]:
-    """Return a check that does what `share` does, for comparing many lists with `known`."""
+    """Return a function that compares a list with `known` as `share` does, for comparing many lists."""
     keys = _keys(known)
     return lambda documents: not keys.isdisjoint(_keys(documents))
 
@@ -89,7 +89,7 @@ def within(part: Sequence[Document], whole: Sequence[Document]) -> bool:
 
 
 def reached(documents: Sequence[Document], prompts: Sequence[str]) -> tuple[Document, ...]:
-    """Return the `documents` that stand in one of `prompts`, in the order of their positions there."""
+    """Return the `documents` that occur in one of `prompts`, in the order of their positions there."""
     if not documents:
         return ()
     texts = [(folded(prompt), at) for at, prompt in enumerate(prompts)]
@@ -107,10 +107,10 @@ def reached(documents: Sequence[Document], prompts: Sequence[str]) -> tuple[Docu
 
 
 def beyond(documents: Sequence[Document], known: Sequence[Document]) -> tuple[Document, ...]:
-    """Return the `documents` that say more than those in `known` and before them in the list.
+    """Return the `documents` that add something to those in `known` and those before them in the list.
 
-    One says no more that is part of another, or at least half of which consists of others: it handed them on. Where
-    there are too many long ones to compare, one says no more only where it is the same as another.
+    A document adds nothing if it is part of another, or if at least half of it consists of others: it passed them on.
+    If there is too much text to compare, only a document that equals another adds nothing.
     """
     texts = [text for one in known if (text := folded(one.content))]
     sizes = (sum(map(len, texts)), sum(len(one.content) for one in documents))
@@ -133,13 +133,13 @@ def _says_no_more(own: str, texts: Sequence[str]) -> bool:
 
 
 def agree(text: str, said: Sequence[str]) -> bool:
-    """Return whether a text equals one of `said`, contains one, or is a long enough part of one: `200 OK` is not."""
+    """Return whether a text equals one of `said`, contains it, or is a long enough part of it: `200 OK` is not."""
     own = folded(text)
     return any(words in own or (len(own) >= _TELLING and own in words) for words in said)
 
 
 def holding(whole: str) -> Callable[[str], bool]:
-    """Return a check whether `whole` contains a text, or at least half of its words."""
+    """Return a function that checks whether `whole` contains a text, or at least half of its words."""
     text = folded(whole)
     words: set[str] = set()
 
@@ -172,26 +172,26 @@ def _folded(text: str) -> str:
         single = text.encode("latin-1")
     except UnicodeEncodeError:
         return " ".join(filter(None, map(_words_of.__getitem__, text.split())))
-    # Most words are one space apart: only wider gaps are cut, which takes 40 % less time than an object for each word.
+    # Most words are one space apart: splitting only at wider gaps takes 40 % less time than one object per word.
     pieces = single.translate(_WORDS_OF_LATIN_1).split(b"  ")
     return b" ".join(filter(None, map(bytes.strip, pieces))).decode("latin-1")
 
 
 class _Words(dict[str, str]):
-    """The words of texts without white space, each worked out once: a language has few words that are used much."""
+    """A cache of the words of texts without white space: a language has few words that are used often."""
 
     def __missing__(self, text: str) -> str:
         words = _BETWEEN_WORDS.sub(" ", text).strip()
         if len(text) <= _LONGEST_WORD:
             if len(self) >= _MOST_WORDS:
-                self.clear()  # those that are used much are soon there again
+                self.clear()  # frequent words soon return
             self[text] = words
         return words
 
 
 _words_of = _Words()
 _short, _long = lru_cache(maxsize=512)(_folded), lru_cache(maxsize=32)(_folded)
-"""The spans of a trace repeat the same documents, prompt and answer, and later traces its documents: folded once."""
+"""Caches: spans of a trace repeat the same documents, prompt and answer, and later traces repeat its documents."""
 
 
 def _position(wanted: str, text: str) -> int:

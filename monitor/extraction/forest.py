@@ -1,4 +1,4 @@
-"""Build the spans of a trace into trees, with the observation of each span, its ancestors, and the missing parents."""
+"""Build trees from the spans of a trace, with the observation of each span, its ancestors, and missing parents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLAIN = ExtractionSettings()
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A span in its tree. `first` and `last` number it and the last of its descendants, from the root downwards."""
+    """A span in its tree. `first` is its number and `last` that of its last descendant, from the root downwards."""
 
     span: Span
     seen: Observation | None
@@ -48,9 +48,8 @@ class Forest:
     """All nodes from the roots downwards, siblings in order of their start.
 
     `roots` begin a request in this process; `orphans` have a parent that never arrived; `strays` are log records of a
-    convention that belong to a span that never arrived. Where the forest is `one_of_several` requests of a trace,
-    `enclosing` are the spans around it that it shares with the others, the outermost first; their texts are not its
-    own.
+    convention whose span never arrived. If the forest is `one_of_several` requests of a trace, `enclosing` are the
+    spans around it that it shares with the other requests, the outermost first; their texts are not its own.
     """
 
     nodes: tuple[Node, ...]
@@ -75,7 +74,7 @@ def grow(
     conventions: Sequence[Convention],
     settings: ExtractionSettings = _PLAIN,
 ) -> Forest:
-    """Observe each span with the conventions and link the spans into trees. A circle of parents counts as orphans."""
+    """Observe each span with the conventions and link the spans into trees. A cycle of parents counts as orphans."""
     of_span: dict[str, list[LogRecord]] = {}
     for record in records:
         of_span.setdefault(record.span_id, []).append(record)
@@ -109,7 +108,7 @@ def grow(
 
 
 def _named(strays: Sequence[LogRecord], conventions: Sequence[Convention]) -> tuple[LogRecord, ...]:
-    """Return those of `strays` that belong to one of the conventions, by their names."""
+    """Return the `strays` that belong to one of the conventions, judging by their names."""
     marks = tuple(mark.decode(errors="replace") for convention in conventions for mark in convention.record_marks)
     return tuple(one for one in strays if one.event_name.startswith(marks) or one.origin.scope_name.startswith(marks))
 
@@ -144,26 +143,26 @@ class FieldSource(NamedTuple):
 
 
 def saying(nodes: Iterable[Node], field: str) -> FieldSource | None:
-    """Return the first of `nodes` with a value for `field`; None where none has one."""
+    """Return the first of `nodes` with a value for `field`, or None."""
     return next((FieldSource(node, field) for node in nodes if node.seen and getattr(node.seen, field)), None)
 
 
 def mapped(forest: Forest, field: str) -> FieldSource | None:
-    """Return the outermost span with an attribute that the configuration maps to `field`; None where there is none."""
+    """Return the outermost span with an attribute that the configuration maps to `field`, or None."""
     if not any(node.seen and field in node.seen.stated for node in (*forest.enclosing, *forest.nodes)):
-        return None  # mostly the configuration maps nothing: no need to sort the spans
+        return None  # usually the configuration maps nothing: no need to sort the spans
     return saying((node for node in outermost(forest) if node.seen and field in node.seen.stated), field)
 
 
 def outermost(forest: Forest) -> list[Node]:
     """Return all nodes, those nearest to a root first."""
-    return [*forest.enclosing, *sorted(forest.nodes, key=_DEPTH)]  # stable: those of one depth are in order already
+    return [*forest.enclosing, *sorted(forest.nodes, key=_DEPTH)]  # stable: nodes of equal depth are already in order
 
 
 def first_said(forest: Forest, field: str, keys: Sequence[str]) -> str:
     """Return `field` from the outermost span that has it: a session may be on the root, on every span, or only below.
 
-    Of a span that no convention recognises, the attributes `keys` are read.
+    On a span that no convention recognises, read the attributes `keys` instead.
     """
     configured = mapped(forest, field)
     if configured is not None:

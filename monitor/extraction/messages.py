@@ -53,7 +53,7 @@ _FILE_PLACES: Final = (
     "video",
     "document",
 )
-"""Keys under which a part holds its file; without a type, the key says what it is."""
+"""Keys under which a part holds its file. If the part has no type, the key gives the kind of file."""
 
 _MEDIA: Final = ("image", "audio", "video")
 _MEDIA_TYPES: Final = ("modality", "mime_type", "mimeType", "media_type", "mediaType")
@@ -115,16 +115,16 @@ _WITHIN: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class MessageWithSources(Message):
-    """A message with sources in it: the text files that a user attached, and the results of tools.
+    """A message that contains sources: the text files that a user attached, and the results of tools.
 
-    In the message of a user their texts are part of `content`, which is what the model was sent.
+    In a user's message the texts of the sources are part of `content`, as the model was sent them.
     """
 
     sources: tuple[Document, ...] = ()
 
 
 class StatedQuestion(NamedTuple):
-    """The question of a request, and the turns before it (None where the request does not mention any)."""
+    """The question of a request, and the turns before it (None if the request does not mention any)."""
 
     query: str
     history: tuple[Message, ...] | None = None
@@ -140,7 +140,7 @@ def read(value: Value) -> tuple[Message, ...] | None:
 
 
 def read_one(value: Value) -> Message | None:
-    """Read a single message from a value; None where it is not a message."""
+    """Read a single message from a value; None if it is not a message."""
     return _one(value, _DEPTH)
 
 
@@ -151,7 +151,7 @@ def turns(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def own_words(message: Message) -> str:
-    """Return what a person or a model has said in a message: without the texts of files and the results of tools."""
+    """Return a person's or a model's own words in a message, without the texts of files and the results of tools."""
     text = message.content
     if isinstance(message, MessageWithSources) and message.role == "user":
         for one in message.sources:
@@ -162,14 +162,14 @@ def own_words(message: Message) -> str:
 
 
 def last_user(messages: Sequence[Message]) -> int:
-    """Return the index of the last user message with text; -1 where there is none."""
+    """Return the index of the last user message with text; -1 if there is none."""
     return max((at for at, m in enumerate(messages) if m.role == "user" and m.content.strip()), default=-1)
 
 
 def read_request(value: Value) -> StatedQuestion | None:
     """Read the question of a request from plain text, JSON of any usual shape, a list of messages or call arguments.
 
-    Also read JSON that a length limit has cut; its history is then not assumed to be complete. Return None where no
+    Also read JSON that a length limit has cut, but without its history, which may be incomplete. Return None if no
     question is stated.
     """
     unfolded = values.unfold(value)
@@ -186,9 +186,9 @@ def read_request(value: Value) -> StatedQuestion | None:
 
 
 def read_answer(value: Value) -> str | None:
-    """Read the answer from the output of a request or a model; None where no text is clearly the answer.
+    """Read the answer from the output of a request or a model; None if no text is clearly the answer.
 
-    A text is returned unchanged, unless it is the repr of an object: a generator not consumed, a framework's event.
+    A text is returned unchanged, unless it is the repr of an object: an unconsumed generator, a framework's event.
     """
     return _answer(value, _DEPTH)
 
@@ -261,7 +261,7 @@ def _one(item: Value, depth: int) -> Message | None:
     else:
         # Without the results of tools: some agents record a run as one message.
         text = text_of(own if len(own) < len(listed) else parts)
-        text = text if _MARKS.sub("", text).strip() else ""  # a picture alone is no answer that could be judged
+        text = text if _MARKS.sub("", text).strip() else ""  # a picture alone is not an answer that can be judged
         _text_of([part for part in listed if _is_tool_result(part)], _DEPTH, sources)
     return MessageWithSources(role, text, tuple(sources)) if sources else Message(role, text)
 
@@ -321,7 +321,7 @@ def _tool_result(part: Mapping[str, Value], depth: int) -> str:
 
 
 def _file(part: Mapping[str, Value], kind: str, depth: int, sources: list[Document] | None) -> str:
-    """Return the mark of a picture, sound or file; behind it the text of a text file, which is a source."""
+    """Return the mark of a picture, sound or file; after it the text of a text file, which is a source."""
     inner = {key: place for key in _FILE_PLACES if isinstance(place := values.unfold(part.get(key)), Mapping)}
     places = (part, *inner.values())
     media_type = next(filter(None, (values.text(values.first(one, _MEDIA_TYPES)) for one in places)), "").lower()
@@ -341,7 +341,7 @@ def _file(part: Mapping[str, Value], kind: str, depth: int, sources: list[Docume
 
 
 def _file_text(place: Mapping[str, Value], depth: int, *, textual: bool) -> str:
-    """Return the text of a file that one place of a part holds; empty if it is not there or is no text."""
+    """Return the text of a file from one place in a part; empty if there is none or it is not text."""
     textual = textual or place.get("source_type") == "text" or place.get("type") in ("text", "content")
     for key in _FILE_TEXTS:
         given = place.get(key)
@@ -358,7 +358,7 @@ def _file_text(place: Mapping[str, Value], depth: int, *, textual: bool) -> str:
 
 
 def _decoded(data: str) -> str:
-    """Return the text that is written in base64; empty if it is none."""
+    """Decode a text from base64; return an empty text if it is not one."""
     try:
         return base64.b64decode(data, validate=True).decode()
     except ValueError:
@@ -383,7 +383,7 @@ def _request(value: Value, depth: int) -> StatedQuestion | None:
 
 
 def _request_of_list(listed: Sequence[Value], depth: int) -> StatedQuestion | None:
-    # Otherwise the arguments of a call (the question, then the turns) would be read as turns only.
+    # A text first means the arguments of a call: the question, then the turns. `read` would see only the turns.
     first = values.unfold(listed[0])
     chat = read(listed) if not (isinstance(first, str) and first.strip()) else None
     if chat:

@@ -1,4 +1,4 @@
-"""Gives each span of a trace with several requests to one of them, and divides the tokens that they share."""
+"""Assigns each span of a trace with several requests to one of them, and divides the tokens that they share."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from monitor.model.case import Usage
 from monitor.stages import Observation
 
 _NEAR: Final = 8
-"""Steps among which the owner of a retrieval is searched."""
+"""Number of steps that may be the owner of a retrieval."""
 
 _WORK: Final = 50_000_000
-"""Characters that are searched for documents; beyond that, retrievals belong to the next answer."""
+"""Maximum characters that are searched for documents; beyond that, a retrieval belongs to the next answer."""
 
 _AROUND: Final = 40
-"""Enclosing spans that a request has facts from."""
+"""Maximum number of enclosing spans that a request takes facts from."""
 
 _HEAD: Final = 200
 """Characters of a document that are searched for in a prompt."""
@@ -28,7 +28,8 @@ _HEAD: Final = 200
 class ServingStep(NamedTuple):
     """A span that states question and answer, or one call of a model, and the number of its request, from 0.
 
-    `question` and `sent`, what the models within were instructed with, are by their words; `sent` between two spaces.
+    `question`, and `sent` (the instructions sent to the models within), are reduced to their words; `sent` has a space
+    at both ends.
     """
 
     node: Node
@@ -38,14 +39,14 @@ class ServingStep(NamedTuple):
 
 
 class OwnSpans(NamedTuple):
-    """The spans of one request, and its part of tokens that only a span around several requests counts."""
+    """The spans of one request, and its share of tokens that only a span around several requests counts."""
 
     forest: Forest
     usage: Usage | None
 
 
 def divide(forest: Forest, steps: Sequence[ServingStep]) -> list[OwnSpans]:
-    """Return the spans of each request, by its number. `steps` are all steps of all requests, by their start."""
+    """Return the spans of each request, in order of its number. `steps` are the steps of all requests, by start."""
     owners = _owners(forest, steps)
     nodes: dict[int, list[Node]] = {}
     for node, owner in zip(forest.nodes, owners, strict=True):
@@ -56,7 +57,7 @@ def divide(forest: Forest, steps: Sequence[ServingStep]) -> list[OwnSpans]:
 
 
 def _owners(forest: Forest, steps: Sequence[ServingStep]) -> list[int | None]:
-    """Return the request that each span belongs to; None for those that enclose several."""
+    """Return the request that each span belongs to; None for spans that enclose several requests."""
     owner: list[int | None] = [None] * len(forest.nodes)
     several = [False] * len(forest.nodes)
     for step in steps:
@@ -79,9 +80,9 @@ def _owners(forest: Forest, steps: Sequence[ServingStep]) -> list[int | None]:
 
 
 def _shares(forest: Forest, owners: Sequence[int | None]) -> dict[int, Usage]:
-    """Divide tokens that only a span around several requests counts: in equal parts, the first ones get what is over.
+    """Divide tokens that only a span around several requests counts: in equal parts, the first getting the remainder.
 
-    Where a span within counts tokens as well, each request has those of its own spans.
+    If an inner span also counts tokens, each request has the tokens of its own spans.
     """
     counted = [node.seen is not None and node.seen.usage is not None for node in forest.nodes]
     below = list(counted)
@@ -108,7 +109,7 @@ def _share(whole: Usage, at: int, number: int) -> Usage:
 
 
 class _Search:
-    """Finds the request that a span serves which stands beside several."""
+    """Finds the request that a span serves if it is beside several."""
 
     def __init__(self, steps: Sequence[ServingStep]) -> None:
         self._steps = steps
@@ -118,7 +119,7 @@ class _Search:
         self._left = _WORK
 
     def owner(self, node: Node) -> int | None:
-        """Return the one of the next answers that was asked its query or sent its documents, else the next answer."""
+        """Return the next request that was asked the span's query or sent its documents, else simply the next."""
         inside = node.parent
         at = bisect_left(self._starts, node.span.start_ns)
         near = self._steps[at : at + _NEAR]
@@ -140,7 +141,7 @@ class _Search:
         return near[0].request if near else None
 
     def _beside(self, node: Node) -> list[ServingStep]:
-        """Return the last step below the same parent: nothing comes after it there; at the top, the last of all."""
+        """Return a step below the same parent, for a span that no step follows in time; at the top, the last step."""
         parent = node.parent
         if parent is None:
             return [self._steps[-1]]
@@ -150,7 +151,7 @@ class _Search:
 
 
 def _part(nodes: Sequence[Node]) -> Forest:
-    """Return the trees of one request, with the spans that enclose it and others."""
+    """Return the trees of one request, with the spans that enclose it and other requests."""
     copies: dict[int, Node] = {}
     tops = []
     for node in nodes:  # parents come before their children
@@ -167,7 +168,7 @@ def _part(nodes: Sequence[Node]) -> Forest:
 
 
 def _without_texts(seen: Observation | None) -> Observation | None:
-    """Return what an enclosing span says of all its requests: not their texts, tokens or errors."""
+    """Return the facts of an enclosing span that apply to all its requests: no texts, tokens or errors."""
     if seen is None:
         return None
     return Observation(

@@ -1,9 +1,9 @@
 """Divides a trace into its requests: which spans belong to which question and answer.
 
 A trace is one request, unless it holds answers to different questions. Two spans that each state a question and its
-answer are two requests, and so are two calls of a model in a flat trace. They are one where one of them serves the
-other: it rewrites the question, plans, grades, summarises, tries again, or works as a tool. A span around them that
-states question and answer itself makes them one as well.
+answer are two requests, and so are two calls of a model in a flat trace. They are one request if one of them serves the
+other: it rewrites the question, plans, grades, summarises, tries again, or works as a tool. They are also one request
+if a span around them itself states question and answer.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from monitor.model.case import Usage
 from monitor.stages import Observation
 
 MAX_REQUESTS: Final = 200
-"""Requests that are read of one trace; further ones are only counted."""
+"""Maximum number of requests read from one trace; further requests are only counted."""
 
 _SUPPLY: Final = ("retrieval", "rerank", "tool", "embedding")
-"""What these spans enclose serves the request around them, even where it is a whole request of its own."""
+"""Anything inside these spans serves the request around them, even if it is a whole request in itself."""
 
 _WINDOW: Final = 20
 """Earlier steps that a step is compared with."""
 
 _TELLING: Final = 12
-"""Characters from which on a question found in a prompt is no chance."""
+"""Minimum characters of a question that is in a prompt by more than coincidence."""
 
 _FED: Final = 20
-"""The same of an answer."""
+"""The same for an answer."""
 
 _WRAPPERS: Final = 20
-"""Spans with texts that may turn out to be those of a transport, such as `200 OK`; all others are believed."""
+"""Maximum number of spans checked for texts of a transport, such as `200 OK`; texts of further spans are trusted."""
 
 _AROUND: Final = 40
-"""Enclosing spans that a request has facts from."""
+"""Maximum number of spans above a span that are searched for a request."""
 
 _HEAD: Final = 200
 """Characters of a document that are searched for in a prompt."""
@@ -51,7 +51,7 @@ _VERDICTS: Final = re.compile(
     r"|relevant|irrelevant|safe|unsafe|accept|accepted|reject|rejected|valid|invalid|good|bad|not|fully|partially"
     r"|ja|nein|oui|non|si|sí|是|否|\d+"
 )
-"""Words of which the reply of a check consists. Those of an answer to a question for yes or no are the same."""
+"""Words that a check's reply consists of. The answer to a yes-or-no question consists of the same words."""
 
 _REASONS: Final = frozenset(
     ("explanation", "reason", "reasoning", "rationale", "justification", "feedback", "comment", "evidence")
@@ -59,19 +59,19 @@ _REASONS: Final = frozenset(
 """Keys of a check's reply that hold its reasons."""
 
 _LONGEST_VERDICT: Final = 3
-"""Words."""
+"""Maximum number of words in a verdict."""
 
 _YES_OR_NO: Final = re.compile(
     r"(is|are|was|were|am|do|does|did|can|could|will|would|shall|should|has|have|had|may|might|must)\b"
 )
-"""A question for yes or no begins so."""
+"""The beginning of a yes-or-no question."""
 
 
 class RequestPart(NamedTuple):
     """One request of several: its spans, and the id of the span that it is named after.
 
     `aside` are the ids of spans that answered something else about the request after its answer, such as its title.
-    `usage` is its part of tokens that only a span around several requests counts.
+    `usage` is its share of tokens that only a span around several requests counts.
     """
 
     forest: Forest
@@ -81,7 +81,7 @@ class RequestPart(NamedTuple):
 
 
 class DividedTrace(NamedTuple):
-    """The requests of a trace, oldest first; empty where it has only one; its spans `aside` are then named here.
+    """The requests of a trace, oldest first. If it has only one, `parts` is empty and `aside` names its spans aside.
 
     `left_out` counts requests beyond the limit.
     """
@@ -93,11 +93,11 @@ class DividedTrace(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Step:
-    """A request span that states question and answer (`stated`), or one call of a model. Texts are by their words.
+    """A request span that states question and answer (`stated`), or one call of a model. Texts are reduced to words.
 
-    `sent` is what the models within were instructed with, without earlier turns, between two spaces; `before` gives for
-    each answer in the history the user's turn before it. `within` is the unfinished request that it is a part of.
-    `verdict`: the answer reads as the reply of a check, such as `yes` or a score.
+    `sent` has the instructions sent to the models within, without earlier turns and with a space at both ends; `before`
+    maps each answer in the history to the user's turn before it. `within` is the unfinished request that it is a part
+    of. `verdict`: the answer reads like the reply of a check, such as `yes` or a score.
     """
 
     node: Node
@@ -113,12 +113,12 @@ class _Step:
 
     @property
     def ends(self) -> bool:
-        """Tell whether a question was answered here, or was not because of an error."""
+        """Whether a question was answered here, or failed because of an error."""
         return bool(self.question) and (self.failed or bool(self.answer))
 
 
 class _StepPlace(NamedTuple):
-    """Where a step is: at a request span that states question and answer, or, with `stating` None, at a model's call.
+    """The place of a step: a request span that states question and answer or, if `stating` is None, a model's call.
 
     `within` is the unfinished request that it is a part of.
     """
@@ -144,7 +144,7 @@ class _Group:
 
     @property
     def aside(self) -> frozenset[str]:
-        """The spans of steps after the answer that ask about the question without the answer, or check the answer."""
+        """The spans of steps after the answer that only ask about the question, or check the answer."""
         ends = [step for step in self.steps if step.ends][-_WINDOW:]
         found = []
         while len(ends) > 1 and any(_is_about(ends[-1], other) or _is_check(ends[-1], other) for other in ends[:-1]):
@@ -153,13 +153,13 @@ class _Group:
 
 
 def _is_about(step: _Step, other: _Step) -> bool:
-    """Tell whether a step only asks something about the question of another, such as what it might be called."""
+    """Return whether a step only asks something about another step's question, such as a title for it."""
     asks = len(other.question) >= _TELLING and step.question != other.question
     return asks and f" {other.question} " in f" {step.question} " and f" {other.answer} " not in step.sent
 
 
 def _is_check(step: _Step, other: _Step) -> bool:
-    """Tell whether a step was sent the question and the answer of another, and replied with a verdict on them."""
+    """Return whether a step was sent the question and the answer of another, and replied with a verdict on them."""
     if not step.verdict or other.verdict or _YES_OR_NO.match(other.question):
         return False
     whole = bool(other.answer) and len(other.question) >= _TELLING
@@ -167,7 +167,7 @@ def _is_check(step: _Step, other: _Step) -> bool:
 
 
 def _is_verdict(reply: str) -> bool:
-    """Tell whether a reply is a verdict: a few words such as `yes`, a number, or JSON of these with reasons."""
+    """Return whether a reply is a verdict: a few words such as `yes`, a number, or JSON of these with reasons."""
     unfolded = values.unfold(reply)
     if isinstance(unfolded, Mapping):
         said = [value for key, value in unfolded.items() if str(key).casefold() not in _REASONS]
@@ -184,7 +184,7 @@ def divide(forest: Forest, found: Sequence[Call], templates: Sequence[PromptTemp
     """Divide a complete trace with the calls `found` into its requests."""
     texts = _Texts(found, templates)
     places = list(_places(forest, texts))
-    if len(places) < 2:  # noqa: PLR2004 - with no other step to compare, the texts of one need not be read
+    if len(places) < 2:  # noqa: PLR2004 - a single step has nothing to be compared with, so its texts are not read
         return DividedTrace()
     steps = sorted(
         (_at(place, texts) for place in places), key=lambda step: (step.node.span.start_ns, step.node.span.span_id)
@@ -207,8 +207,8 @@ def divide(forest: Forest, found: Sequence[Call], templates: Sequence[PromptTemp
 
 
 def _places(forest: Forest, texts: _Texts) -> Iterator[_StepPlace]:
-    """Yield the outermost spans that answer something, of each tree from the root downwards."""
-    within: list[Node] = []  # the unfinished requests around the present node
+    """Yield the outermost spans that answer something, in each tree from the root downwards."""
+    within: list[Node] = []  # the unfinished requests around the current node
     doubted, at = 0, 0
     while at < len(forest.nodes):
         node = forest.nodes[at]
@@ -243,9 +243,9 @@ def _at(place: _StepPlace, texts: _Texts) -> _Step:
 def _states(
     forest: Forest, node: Node, seen: Observation, texts: _Texts, *, doubt: bool
 ) -> Literal["whole", "part", "nothing"]:
-    """Tell whether a request span states a question with its answer, one of both, or words of a transport.
+    """Return whether a request span states a question and its answer, only one of them, or words of a transport.
 
-    Without `doubt` it is taken at its word.
+    Without `doubt`, the texts of the span are trusted.
     """
     if doubt and not texts.are_of(node, seen):
         return "nothing"
@@ -255,7 +255,7 @@ def _states(
 
 
 class _Texts:
-    """What models were sent and said, by the place of the call in the forest."""
+    """The texts that models were sent and returned, by the place of the call in the forest."""
 
     def __init__(self, found: Sequence[Call], templates: Sequence[PromptTemplate]) -> None:
         self._calls = sorted(found, key=lambda call: call.node.first)
@@ -264,18 +264,18 @@ class _Texts:
         self._said: dict[int, str] = {}
 
     def within(self, node: Node) -> Sequence[Call]:
-        """Return the calls in a subtree, in its order."""
+        """Return the calls in a subtree, in the order of its nodes."""
         return self._calls[bisect_left(self._places, node.first) : bisect_right(self._places, node.last)]
 
     def said(self, call: Call) -> str:
-        """Return the answer of a call by its words."""
+        """Return the answer of a call, reduced to its words."""
         known = self._said.get(call.node.first)
         if known is None:
             known = self._said[call.node.first] = evidence.folded(call.response) if call.response else ""
         return known
 
     def question(self, call: Call) -> str:
-        """Return the question of a call by its words."""
+        """Return the question of a call, reduced to its words."""
         return evidence.folded(request.question(call, self._templates))
 
     def unstuffed(self, query: str) -> str:
@@ -283,7 +283,7 @@ class _Texts:
         return request.unstuffed(query, self._templates)
 
     def are_of(self, node: Node, seen: Observation) -> bool:
-        """Tell whether a model was asked or said within `node` what `node` states; True where no texts were sent."""
+        """Return whether a model within `node` was sent or returned its texts; True if no model's texts were sent."""
         calls = self.within(node)[-_WINDOW:]
         said = [words for call in calls if (words := self.said(call))]
         if seen.response and said and evidence.agree(seen.response, said):
@@ -295,7 +295,7 @@ class _Texts:
 
 
 def _is_helper(node: Node, texts: _Texts) -> bool:
-    """Tell whether a step of a request states texts, and no model has any part in them: a parser, a formatter."""
+    """Return whether a step of a request states texts without any model call in it: a parser, a formatter."""
     if texts.within(node):
         return False
     parent = node.parent
@@ -309,9 +309,9 @@ def _is_helper(node: Node, texts: _Texts) -> bool:
 
 
 def _holds_several(forest: Forest, node: Node, texts: _Texts) -> bool:
-    """Tell whether a span is around a batch: it states the question of one request within and the answer of another.
+    """Return whether a span encloses a batch: it states the question of one inner request and the answer of another.
 
-    Or it records lists of objects, of which the first were taken for its question and its answer.
+    Or it records lists of objects whose first elements were taken for its question and answer.
     """
     if len(texts.within(node)) < 2 or node.seen is None:  # noqa: PLR2004 - two answers need two calls
         return False
@@ -327,7 +327,7 @@ def _holds_several(forest: Forest, node: Node, texts: _Texts) -> bool:
 
 
 def _records_lists(node: Node, seen: Observation) -> bool:
-    """Tell whether a span records lists of as many objects, with its question and answer only in the first ones."""
+    """Return whether a span records two lists of equal length with its question and answer only in the first items."""
     lengths = dict[str, int]()
     for value in node.span.attributes.values():
         if not isinstance(value, str) or not value.lstrip().startswith("["):
@@ -395,7 +395,7 @@ def _of_calls(node: Node, texts: _Texts, within: Node | None) -> _Step:
 
 
 def _take(step: _Step, calls: Iterable[Call], earlier: Iterable[tuple[str, str]]) -> None:
-    """Note what the models of a step were sent: earlier turns apart from the rest."""
+    """Record what the models of a step were sent: earlier turns separate from the rest."""
     sent: list[str] = []
     turns = list(earlier)
     for call in calls:
@@ -426,7 +426,7 @@ def _grouped(steps: Sequence[_Step]) -> list[_Group]:
                 _join(other, step)
         if step.group is None:
             step.group = _Group([step])
-    for at, step in enumerate(steps):  # a call that has said nothing has asked for a tool: the next one goes on
+    for at, step in enumerate(steps):  # a call without a text has asked for a tool: the next call continues it
         if step.group is not None and not any(one.ends for one in step.group.steps):
             neighbour = steps[at + 1] if at + 1 < len(steps) else steps[at - 1] if at else step
             _join(step, neighbour)
@@ -455,7 +455,7 @@ def _join(one: _Step, other: _Step) -> None:
 
 
 def _dissolve(steps: Sequence[_Step]) -> None:
-    """Take steps out of an unfinished request that states only the first of several questions, as that of a batch."""
+    """Take steps out of an unfinished request that states only the first of several questions, as a batch does."""
     inside: dict[int, list[_Step]] = {}
     for step in steps:
         if step.within is not None:
@@ -471,14 +471,14 @@ def _dissolve(steps: Sequence[_Step]) -> None:
 
 
 def _are_one(earlier: _Step, later: _Step) -> bool:
-    """Tell whether two steps serve the same request."""
+    """Return whether two steps serve the same request."""
     if earlier.within is later.within and later.within is not None:
         return not (earlier.stated and later.stated and _follows(earlier, later))
     return _are_related(earlier, later)
 
 
 def _are_related(earlier: _Step, later: _Step) -> bool:
-    """Tell whether the texts of two steps show that they serve the same request."""
+    """Return whether the texts of two steps show that they serve the same request."""
     if _follows(earlier, later):
         return False
     question, answer = later.question, earlier.answer
@@ -498,6 +498,6 @@ def _are_related(earlier: _Step, later: _Step) -> bool:
 
 
 def _follows(earlier: _Step, later: _Step) -> bool:
-    """Tell whether one is an earlier turn of the conversation that the other goes on with."""
+    """Return whether `later` continues a conversation in which `earlier` is a turn."""
     asked = later.before.get(earlier.answer) if earlier.answer and earlier.question else None
     return asked is not None and earlier.question in asked

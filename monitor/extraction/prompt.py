@@ -1,6 +1,6 @@
-"""Split a stuffed prompt into question and context at the marks that prompt templates usually carry.
+"""Split a stuffed prompt into question and context at the marks that prompt templates usually have.
 
-A text without clear marks is not split: a wrong guess would have the wrong text evaluated.
+A text without clear marks is not split: after a wrong guess the wrong text would be evaluated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from monitor.model.case import Document
 from monitor.model.span import Value
 
 MAX_PROMPT: Final = 1_000_000
-"""Most characters of a prompt that is split."""
+"""Maximum characters of a prompt that is split."""
 
 _NEWLINE: Final = re.compile("\n")
 _CONTEXT: Final = (
@@ -90,7 +90,7 @@ _NUMBERED: Final = (
 class Stuffed(NamedTuple):
     """A split prompt: the question and the pieces of the context, in order.
 
-    `question` is the text `marked` as one, else all text outside the context; None where there is none.
+    `question` is the text `marked` as the question, else all text outside the context; None if there is none.
     """
 
     question: str | None
@@ -107,7 +107,7 @@ class _Tagged(NamedTuple):
 
 
 def split(text: str, templates: Sequence[PromptTemplate] = (), *, asks: bool = True) -> Stuffed | None:
-    """Split a stuffed prompt; None where it has no clear mark of a context. An empty context gives no blocks.
+    """Split a stuffed prompt; None if it does not clearly mark a context. An empty context gives no blocks.
 
     A prompt made with one of the service's own `templates` is split by that template. With `asks` false the text is a
     system prompt, which states no question: a label that looks like one belongs to a document.
@@ -121,7 +121,7 @@ def split(text: str, templates: Sequence[PromptTemplate] = (), *, asks: bool = T
 
 
 def blocks(context: str) -> tuple[str, ...]:
-    """Return the pieces of a context: listed, tagged, numbered or fenced, else one; none where it says it is empty."""
+    """Return the listed, tagged, numbered or fenced pieces of a context, else one piece; none if it is empty."""
     context = context.strip()
     if documents.says_none(context):
         return ()
@@ -144,8 +144,8 @@ def blocks(context: str) -> tuple[str, ...]:
 def of_tool(result: Value) -> tuple[Document, ...] | None:
     """Read the result of a tool as `documents.read_result` does, but split a single bare text at its marks.
 
-    A result of any other shape, such as an object of JSON, is one document with that JSON. Return None where the result
-    was not sent or is no content.
+    A result of any other shape, such as a JSON object, is one document with that JSON. Return None if the result was
+    not sent or has no content.
     """
     if result is None:
         return None
@@ -160,7 +160,7 @@ def of_tool(result: Value) -> tuple[Document, ...] | None:
 def _in_lines(pattern: re.Pattern[str], text: str, start: int = 0) -> Iterator[re.Match[str]]:
     """Yield the matches from `start` of a pattern that begins with `^` and ends in the same line.
 
-    It is tried once a line. A search tries it at every character, which takes a hundred times as long in a prompt.
+    It is tried once per line. A search would try it at every character, which takes 100 times as long in a prompt.
     """
     following = (newline.end() for newline in _NEWLINE.finditer(text, max(start - 1, 0)))
     for at in following if start else chain((0,), following):
@@ -169,7 +169,7 @@ def _in_lines(pattern: re.Pattern[str], text: str, start: int = 0) -> Iterator[r
 
 
 def _labels(text: str) -> list[tuple[str, re.Match[str]]]:
-    """Return the labels in a text, each with what it announces."""
+    """Return the labels in a text, each with its kind."""
     return [(str(found.lastgroup), found) for found in _in_lines(_LABELS, text)]
 
 
@@ -178,7 +178,7 @@ def _kept(pieces: Iterable[str]) -> tuple[str, ...]:
 
 
 def _sequence(pattern: re.Pattern[str], context: str) -> list[re.Match[str]]:
-    """Return the marks that count up from 0 or 1, the first at the start of the context; an empty list if none do."""
+    """Return the marks that count up from 0 or 1, the first at the start of the context; an empty list if none."""
     marks: list[re.Match[str]] = []
     for found in _in_lines(pattern, context):
         number = int(found[1])
@@ -188,7 +188,7 @@ def _sequence(pattern: re.Pattern[str], context: str) -> list[re.Match[str]]:
 
 
 def _tagged(opening: re.Pattern[str], text: str) -> list[_Tagged]:
-    """Find the texts between a tag and its next end tag, in time linear in the text: users can write tags, too."""
+    """Find the texts between a tag and its next end tag. Takes linear time, because users can also write tags."""
     found: list[_Tagged] = []
     lowered, unclosed, at = text.lower(), set[str](), 0
     for mark in opening.finditer(text):
@@ -225,7 +225,7 @@ def _by_labels(text: str, *, asks: bool) -> Stuffed | None:
         return None
     first, end = contexts[0], _end_of_context(text, labels)
     if questions and labels[questions[-1]][1].start() > first.start():
-        # Documents may contain such labels (an FAQ does): the last one is the question, everything before is context.
+        # Documents may contain such labels (an FAQ does): the last is the question, everything before it is context.
         end = labels[questions[-1]][1].start()
         question = _until(text, labels, questions[-1])
     else:

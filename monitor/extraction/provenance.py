@@ -1,6 +1,6 @@
 """Explain how a trace was read: the dialect, span and keys behind each field, and the content that was not used.
 
-A dialect need not report which keys it used. They are found by removal: a key that can be taken from a span without
+A dialect need not report which keys it used. They are found by removal: a key that can be removed from a span without
 changing a field does not contribute to it.
 """
 
@@ -32,14 +32,14 @@ _ROLES: Final = (("retrieval", "rerank"), ("tool",), ("request", "generation", "
 """The roles of spans searched for documents, in this order."""
 
 _CONTENT: Final = 24
-"""Characters from which an unused value is reported."""
+"""Minimum characters of an unused value that is reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldOrigin:
     """A span that a field was taken from.
 
-    `keys` are those of its attributes, with `*` for any index, and the names of its log records and events.
+    `keys` are the keys of its attributes, with `*` for any index, and the names of its log records and events.
     """
 
     convention: str
@@ -52,8 +52,8 @@ class FieldOrigin:
 class Unused:
     """Content of spans that is not in the case.
 
-    `said` names the field that a dialect read (`query`, `documents`, `response`) if another span won; empty where no
-    dialect reads it. `size` is its length in characters, the largest where several `spans` hold it.
+    `said` names the field that a dialect read (`query`, `documents`, `response`) if another span won; empty if no
+    dialect reads it. `size` is its length in characters, the largest if several `spans` hold it.
     """
 
     origin: FieldOrigin
@@ -145,7 +145,7 @@ def _documents(source: FieldSource) -> Any:
 
 
 class _Parts:
-    """The parts of one span, and those that matter: without them, the span would be read differently."""
+    """The parts of one span, and which of them matter: without these, the span would be read differently."""
 
     def __init__(self, node: Node, conventions: Sequence[Convention], settings: ExtractionSettings) -> None:
         self._node = node
@@ -211,7 +211,7 @@ class _Parts:
         return found
 
     def _smallest(self, reading_of: Callable[[Observation | None], object], kept: Sequence[str]) -> tuple[str, ...]:
-        """Return a smallest set of parts, beside those that are `kept`, with which the span is read the same."""
+        """Return a smallest set of parts, besides the `kept` ones, with which the span is still read the same."""
         whole = reading_of(self._node.seen)
         gone: list[str] = []
         for part in reversed(self._all):

@@ -15,9 +15,9 @@ _LONGEST: Final = 1_000_000
 
 
 def texts(listed: str) -> tuple[str, ...] | None:
-    """Return the texts of such a list; None where `text` is not one, or where its end is cut off.
+    """Return the texts of such a list; None if `listed` is not one, or if its end is cut off.
 
-    The separator between two texts may also occur within one (`sizes "S", "M"`). It belongs to the text if the
+    The separator between two texts may also occur within a text (`sizes "S", "M"`). It belongs to the text if the
     quotation marks before and after it open and close a quotation.
     """
     inner = _inner(listed)
@@ -37,7 +37,7 @@ def texts(listed: str) -> tuple[str, ...] | None:
 
 
 def only(listed: str) -> str | None:
-    """Return the text of a list that is known to hold exactly one; None where it holds none."""
+    """Return the text of a list that is known to hold at most one; None if it is empty."""
     return _inner(listed)
 
 

@@ -14,16 +14,16 @@ from monitor.extraction.template import PromptTemplate
 from monitor.model.case import Message, Request, Usage
 
 _NESTED: Final = 50
-"""Most spans around an answer that are compared with the model's own words."""
+"""Maximum number of spans around an answer that are compared with the model's own words."""
 
 _FED = 20
-"""Characters from which an earlier answer found in a later prompt counts as passed on, not as a coincidence."""
+"""Minimum characters of an earlier answer in a later prompt that counts as passed on, not as a coincidence."""
 
 _LOOK_BACK = 100
-"""Most calls that are examined, counted back from the last."""
+"""Maximum number of calls that are examined, counted back from the last."""
 
 _NEAR = 20
-"""Most spans above a call that are searched for the roles of its messages."""
+"""Maximum number of spans above a call that are searched for the roles of its messages."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +39,7 @@ class Call:
 
     @property
     def prompt(self) -> str:
-        """The contents of all messages sent, one to a line."""
+        """The contents of all messages sent, one per line."""
         return "\n".join(message.content for message in self.messages)
 
 
@@ -47,7 +47,7 @@ class Answered(NamedTuple):
     """The answer to a request and its origin.
 
     `around` are the spans that enclose the answer, the outermost first; `last` is the model call that gave it;
-    `response` is None where no answer was sent; `source` is the field that it was read from.
+    `response` is None if no answer was sent; `source` is the field that it was read from.
     """
 
     around: tuple[Node, ...]
@@ -67,7 +67,7 @@ class StatedRequest(NamedTuple):
 def calls(forest: Forest) -> list[Call]:
     """Return all model calls in order of their start.
 
-    Where several layers are instrumented, one call appears as nested spans that each carry a part of the detail: those
+    If several layers are instrumented, one call appears as nested spans that each have a part of the detail. These
     spans count as one call. A span around several calls is not a call.
     """
     generations = list(forest.of_kind("generation"))
@@ -108,9 +108,9 @@ def answered(forest: Forest, found: Sequence[Call]) -> Answered:
 def asked(
     forest: Forest, found: Sequence[Call], request: Answered, limit: int, templates: Sequence[PromptTemplate]
 ) -> StatedRequest:
-    """Read the user's own words and the turns before from the outermost span that has them, else from the last prompt.
+    """Read the user's own words and earlier turns from the outermost span that has them, else from the last prompt.
 
-    `limit` is the number of characters at which the trace's texts were cut, 0 where they were not.
+    `limit` is the number of characters at which the trace's texts were cut, 0 if they were not.
     """
     chat = FieldSource(request.last.node, "messages") if request.last else None
     stating = mapped(forest, "query") or _asking(request.around, found)
@@ -129,7 +129,7 @@ def asked(
         return _asked(stated, history, chat, chat)
     if request.response is None:
         return StatedRequest()
-    # Where the prompt was cut, the retriever's query cannot replace it: that is often a rewritten question.
+    # If the prompt was cut, the retriever's query cannot replace the question: it is often a rewritten one.
     for kind in ("request",) if limit else ("request", "retrieval"):
         asking = [FieldSource(node, "query") for node in forest.of_kind(kind) if node.seen and node.seen.query]
         if len({one.text for one in asking}) == 1:
@@ -138,13 +138,13 @@ def asked(
 
 
 def question(call: Call, templates: Sequence[PromptTemplate]) -> str:
-    """Return the user's own words in what one call was sent; empty where there is no question."""
+    """Return the user's own words in the messages sent in one call; empty if there is no question."""
     at = last_user(call)
     return unstuffed(call.messages[at].content, templates) if at >= 0 else ""
 
 
 def last_user(call: Call) -> int:
-    """Return where the last user message with text stands among those of a call; -1 where there is none."""
+    """Return the index of the last user message with text in a call; -1 if there is none."""
     return messages.last_user(call.messages)
 
 
@@ -164,21 +164,21 @@ def _sent(last: Call | None, question: str, templates: Sequence[PromptTemplate])
 
 
 def _answering(around: Sequence[Node], found: Sequence[Call]) -> FieldSource | None:
-    """Return the outermost answer that agrees with a model's own words, else (answers may be edited) the outermost."""
+    """Return the outermost answer that agrees with a model's own words, or else the outermost: it may be edited."""
     answers = [FieldSource(node, "response") for node in around if node.seen and node.seen.response]
     said = _said(found)
     return next((one for one in answers[:_NESTED] if evidence.agree(one.text, said)), answers[0] if answers else None)
 
 
 def _asking(around: Sequence[Node], found: Sequence[Call]) -> FieldSource | None:
-    """Return the outermost question that is found in what a model was sent, else the outermost."""
+    """Return the outermost question that was also sent to a model, or else the outermost."""
     questions = [FieldSource(node, "query") for node in around if node.seen and node.seen.query]
     sent = evidence.holding(_all_sent(found))
     return next((one for one in questions[:_NESTED] if sent(one.text)), questions[0] if questions else None)
 
 
 def unstuffed(text: str, templates: Sequence[PromptTemplate]) -> str:
-    """Return the question in a prompt that holds more than that; the text itself where no marks tell it apart."""
+    """Return the question in a prompt that contains more; the text itself if the prompt has no clear marks."""
     parts = prompt.split(text, templates)
     return parts.question if parts is not None and parts.marked and parts.question else text
 
@@ -206,7 +206,7 @@ def _one(chain: Sequence[Node]) -> Call:
 
 
 def _with_roles(sent: tuple[Message, ...], outermost: Node) -> tuple[Message, ...]:
-    """Add roles to messages that came without, where the next request around the call shows which one is the system's.
+    """Add missing roles to messages if the next request around the call shows which message is the system's.
 
     The others alternate between user and assistant and end with the user. If that does not fit, they are left as sent.
     """
@@ -229,7 +229,7 @@ def _above(node: Node) -> Iterator[Node]:
 
 
 def _final(found: Sequence[Call], response: str | None) -> Call | None:
-    """Return the last call that shares its text with the request's `response`, else the last call with an answer."""
+    """Return the last call whose text and the request's `response` overlap, else the last call with an answer."""
     said = evidence.folded(response) if response else ""
     if said:
         for call in reversed(found[-_LOOK_BACK:]):
@@ -277,7 +277,7 @@ def _turns_before(call: Call, question: str = "") -> tuple[str, tuple[Message, .
 
 
 def usage(forest: Forest) -> Usage:
-    """Add up the tokens of all calls, each once: where a span and its descendants both count, use the larger sum."""
+    """Add up the tokens of all calls, each once: if a span and its descendants both count, use the larger sum."""
     sums: dict[int, tuple[Usage | None, Usage | None]] = {}
     for node in reversed(forest.nodes):
         calls_below, requests_below = _added([sums.pop(child.first) for child in node.children])

@@ -30,10 +30,10 @@ Keys: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_several)]
 
 
 class AttributeMap(BaseModel):
-    """Maps span attributes to fields. Each field takes one key or a list of keys; the first present counts.
+    """Maps span attributes to fields. Each field takes one key or a list of keys; the first key that is present counts.
 
     A mapped field takes precedence over what any dialect reads. Values may be text or JSON, in any shape that the
-    dialects understand; lists also as `KEY.0`, `KEY.1.text`.
+    dialects understand; lists may also be written as `KEY.0`, `KEY.1.text`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -69,7 +69,7 @@ class AttributeMap(BaseModel):
     """Id of the user."""
 
     error: Keys = ()
-    """Why the request failed: any non-empty text, or `true`."""
+    """Reason why the request failed: any non-empty text, or `true`."""
 
     _FIELDS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("question", "query"),
@@ -91,8 +91,8 @@ class AttributeMap(BaseModel):
     def apply(self, span: Span, seen: Observation | None) -> Observation | None:
         """Return `seen` with all mapped fields replaced; `seen` itself if the span has none of the attributes.
 
-        A span that no dialect knows gets its kind from its fields: documents alone make a retrieval, a prompt makes a
-        generation, anything else a request.
+        A span that no dialect recognises gets its kind from its fields: documents alone make a retrieval, a prompt
+        makes a generation, anything else makes a request.
         """
         mapped = {} if self.is_empty else self._mapped(span.attributes)
         if not mapped:
@@ -186,33 +186,33 @@ def _fillable(template: str) -> str:
 
 
 class ExtractionSettings(BaseModel):
-    """How to read traces, beyond what the dialects know."""
+    """How to read traces, in addition to the dialects' own rules."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompt_templates: tuple[Annotated[str, AfterValidator(_invertible)], ...] = ()
-    """The service's own prompt templates, with `{context}` and, if in the same message, `{question}`. Other
+    """The service's own prompt templates, with `{context}` and, if it is in the same message, `{question}`. Other
     placeholders are ignored. Prompts made from one of them are split exactly, all others at the usual markers."""
 
     row_prompt: Annotated[str, AfterValidator(_fillable)] | None = None
-    """The prompt that your service makes of a row, with `{question}`, `{context}` and `{history}`; for rows without a
-    field `prompt`. `trustworthiness` needs a prompt: `Answer strictly by the context. {context} {question}`. Documents
-    are separated by blank lines."""
+    """The prompt that your service builds from a row, with `{question}`, `{context}` and `{history}`, for rows without
+    a field `prompt`. `trustworthiness` needs a prompt: `Answer strictly by the context. {context} {question}`.
+    Documents are separated by blank lines."""
 
     attributes: AttributeMap = AttributeMap()
     """Span attributes of your own instrumentation, by field. Check with `rag-monitor cases --explain`."""
 
     turns: Turns = "all"
     """Which answers of a conversation in one row are evaluated: `all`, each with the turns before it as its history, or
-    the `last` alone. Traces are not affected: each of their requests is evaluated."""
+    only the `last`. Traces are not affected: each of their requests is evaluated."""
 
     orphans_are_roots: bool = False
-    """Whether to treat spans as root spans if their parent never arrives. For services with outer spans (such as the
-    HTTP server's) go to another backend only; elsewhere, parts of incomplete traces would count as requests. Not
-    needed for a single span with both question and answer."""
+    """Whether to treat spans as root spans if their parent never arrives. Only for services whose outer spans (such as
+    the HTTP server's) go to another backend; elsewhere, parts of incomplete traces would count as requests. Not needed
+    for a single span with both question and answer."""
 
     def with_prompt(self, found: TraceReading) -> TraceReading:
-        """Return the readings of a row with the prompt of `row_prompt`, except those with one or without its texts."""
+        """Return the readings of a row with the prompt of `row_prompt`, unless they have a prompt or are not ready."""
         return replace(found, readings=tuple(map(self._prompted, found.readings)))
 
     def _prompted(self, reading: Reading) -> Reading:

@@ -1,7 +1,7 @@
 """Collect short facts of a request by which rates can be sliced: prompt version, model, tenant, deployment.
 
-Inside the monitor a case carries every short attribute that is not content, for filters and samplers. Only an
-allow-list leaves it with a result: the slices that the configuration names, and the facts in `HARMLESS`.
+Inside the monitor a case has every short attribute that is not content, for filters and samplers. Only an allow-list
+leaves the monitor with a result: the slices that the configuration names, and the facts in `HARMLESS`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from monitor.model.case import RESPONSE_ID, Case
 from monitor.model.span import Value
 
 MAX_LENGTH: Final = 128
-"""Most characters of a value; longer ones are content, not slices."""
+"""Maximum characters of a value; longer values are content, not slices."""
 
 MAX_SLICES: Final = 256
-"""Most facts of one case; SDKs send 128 attributes of a span by default."""
+"""Maximum facts of one case; SDKs send at most 128 attributes per span by default."""
 
 SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     "prompt.version": (
@@ -37,7 +37,7 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     "tenant": ("tenant.id", "tenant_id", "metadata.tenant", "metadata.tenant_id"),
     "deployment.environment.name": ("deployment.environment",),
 }
-"""One name for each fact, and the names that dialects give it. `gen_ai.request.model` is also the case's model."""
+"""One name for each fact, and the dialects' names for it. `gen_ai.request.model` is also the case's model."""
 
 HARMLESS: Final = frozenset(
     {
@@ -138,7 +138,7 @@ _PROCESS: Final = ("process.", "telemetry.", "os.", "service.name")
 
 
 def of_attributes(attributes: Mapping[str, Value]) -> dict[str, str]:
-    """Return the short attributes that are not content, as texts; those in a JSON `metadata` as `metadata.<key>`."""
+    """Return the short attributes that are not content, as texts; keys of a JSON `metadata` as `metadata.<key>`."""
     found: dict[str, str] = {}
     for key, value in attributes.items():
         if len(found) >= MAX_SLICES:
@@ -159,7 +159,7 @@ def of_resource(resource: Mapping[str, Value]) -> dict[str, str]:
 
 
 def value(case: Case, name: str) -> str:
-    """Return the fact `name` of a case, under any of its synonyms; empty where the case has none."""
+    """Return the fact `name` of a case, under any of its synonyms; empty if the case does not have it."""
     for key in _NAMES.get(name) or (name,):
         if found := case.attributes.get(key):
             return found
@@ -167,7 +167,7 @@ def value(case: Case, name: str) -> str:
 
 
 def first_value(case: Case, names: Iterable[str]) -> str:
-    """Return the first of the facts `names` that the case has; empty where it has none."""
+    """Return the first of the facts `names` that the case has; empty if it has none of them."""
     return next((found for name in names if (found := value(case, name))), "")
 
 

@@ -18,18 +18,18 @@ _PLACEHOLDER: Final = re.compile(r"\{\{[ \t]*(\w+)[ \t]*\}\}|\{(\w+)\}")
 
 
 _CANDIDATES: Final = 16
-"""Most places tried for the question, where the text before it occurs often in the prompt."""
+"""Maximum number of places tried for the question if the text before it occurs often in the prompt."""
 
 
 class Filled(NamedTuple):
-    """The values filled into a template; `question` is None where the template has no placeholder for one."""
+    """The values filled into a template; `question` is None if the template has no placeholder for it."""
 
     context: str
     question: str | None
 
 
 class _QuestionPlace(NamedTuple):
-    """The question from `start` to `stop`; the text before it begins at `before`, that after it ends at `after`."""
+    """The question from `start` to `stop`; the text before it begins at `before`, the text after it ends at `after`."""
 
     before: int
     start: int
@@ -39,9 +39,9 @@ class _QuestionPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """A prompt template with `{context}`, perhaps `{question}`, and other placeholders, which are ignored.
+    """A prompt template with `{context}`, optionally `{question}`, and other placeholders, which are ignored.
 
-    `literals` are the texts between the placeholders `names`, one more than these.
+    `literals` are the texts around the placeholders `names`, so there is one more of them.
     """
 
     literals: tuple[re.Pattern[str], ...]
@@ -69,7 +69,7 @@ class PromptTemplate:
         return cls(tuple(map(_literal, pieces)), tuple(names))
 
     def invert(self, prompt: str) -> Filled | None:
-        """Recover the values filled in; None where the prompt was not made with this template.
+        """Recover the values filled in; None if the prompt was not made with this template.
 
         If the text between two placeholders occurs more than once in the prompt, the question is the shorter part:
         documents contain such texts more often than questions do.
@@ -104,7 +104,7 @@ class PromptTemplate:
                 yield _QuestionPlace(before, start, following.start(), following.end())
 
     def _between(self, prompt: str, first: int, last: int, start: int, stop: int) -> dict[str, str] | None:
-        """Match the parts from `first` up to `last` to the prompt from `start` to `stop`; None where they do not fit.
+        """Match the parts from `first` up to `last` to the prompt from `start` to `stop`; None if they do not fit.
 
         The context takes as much as it can: other parts end at the first text that can follow them.
         """
@@ -130,9 +130,9 @@ class PromptTemplate:
 
 @dataclass(frozen=True, slots=True)
 class RowPrompt:
-    """The prompt that a service makes of a question and its context: for rows, which do not hold it.
+    """The prompt that a service builds from a question and its context, for rows that do not contain it.
 
-    `pieces` are the texts between the placeholders `names`, one more than these.
+    `pieces` are the texts around the placeholders `names`, so there is one more of them.
     """
 
     pieces: tuple[str, ...]
@@ -140,9 +140,9 @@ class RowPrompt:
 
     @classmethod
     def parse(cls, text: str) -> RowPrompt:
-        """Read a template with `{question}` and, where the service sends them, `{context}` and `{history}`.
+        """Read a template with `{question}` and, if the service sends them, `{context}` and `{history}`.
 
-        Raises `ValueError` for another placeholder, and where the question is missing.
+        Raises `ValueError` for any other placeholder, or if the question is missing.
         """
         pieces, names, at = [], [], 0
         for found in _PLACEHOLDER.finditer(text):
@@ -158,7 +158,7 @@ class RowPrompt:
         return cls((*pieces, text[at:]), tuple(names))
 
     def fill(self, case: Case) -> tuple[Message, ...]:
-        """Return the prompt as one message of the user; empty where a text for it is missing.
+        """Return the prompt as one message of the user; empty if a text for it is missing.
 
         Documents are separated by blank lines; a turn of the history is one line, `User: ...` or `Assistant: ...`.
         """
@@ -175,7 +175,7 @@ class RowPrompt:
 
 
 def invert(templates: Sequence[PromptTemplate], prompt: str) -> Filled | None:
-    """Recover the values filled into the first of `templates` that fits the prompt; None where none fits."""
+    """Recover the values filled into the first of `templates` that fits the prompt; None if none fits."""
     return next((filled for one in templates if (filled := one.invert(prompt)) is not None), None)
 
 

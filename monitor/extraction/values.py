@@ -16,16 +16,16 @@ from monitor.model.span import Span, Value
 from monitor.model.trace import Trace
 
 MAX_TEXT: Final = 4_000_000
-"""Most characters of a text that is parsed; longer texts are passed on unparsed."""
+"""Maximum characters of a text that is parsed; longer texts are passed on unparsed."""
 
 MAX_REPR: Final = 65_536
-"""Most characters of a Python repr that is parsed: the parser of literals is slow."""
+"""Maximum characters of a Python repr that is parsed: the parser of literals is slow."""
 
 MAX_CUT: Final = 262_144
-"""Most characters that are read from the beginning of a cut JSON text."""
+"""Maximum characters that are read from the beginning of a cut JSON text."""
 
 MAX_ITEMS: Final = 2_000
-"""Most elements of a list that are read."""
+"""Maximum number of elements of a list that are read."""
 
 MAX_INDEX: Final = 10_000
 """The highest list index that a dotted key may name."""
@@ -33,14 +33,14 @@ MAX_INDEX: Final = 10_000
 _INDEX_DIGITS: Final = len(str(MAX_INDEX))
 
 MAX_COUNT: Final = 10**12
-"""The largest count accepted: more cannot be a number of tokens, and sums of many counts must stay serialisable."""
+"""The largest count accepted: more cannot be a token count, and sums of many counts must stay serialisable."""
 
 LOWEST_LIMIT: Final = 32
 """The lowest length limit that is detected, in characters: no sender could work with a lower one."""
 
 _STRUCTURED: Final = ('{"', '["', "[{", "{}", "[]", "[[")
 _ALSO_PROSE: Final = ("{}", "[]", "[[")
-"""These begin answers too, `[[1]] says so`; where such a bracket is closed before the end the text is no cut JSON."""
+"""Answers may also begin like this, `[[1]] says so`; if such a bracket is closed early, the text is not cut JSON."""
 
 _CUT_DEPTH: Final = 8
 _ROUND: Final = (50, 64)
@@ -52,7 +52,7 @@ _LONGEST_MARK: Final = 500
 _REPR_START: Final = frozenset("<ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _REPR_DEPTH: Final = 50
 _WIDEST: Final = 256
-"""Most bits of a whole number: ids are no longer, and Python refuses to format very long ones."""
+"""Maximum bits of a whole number: ids are no longer, and Python refuses to format very long numbers."""
 
 _FOREIGN: Final = re.compile(r"\b(?:NaN|Infinity)\b|\\u[dD][89a-fA-F]")
 _UNUSABLE: Final = re.compile(
@@ -99,7 +99,7 @@ def usable(text: str) -> bool:
 
 
 def is_repr(text: str) -> bool:
-    """Return whether a text is the repr of an object, perhaps cut: `Name(key=...)`, `<Name(...)>`, `Name(key=...`."""
+    """Return whether a text is an object's repr, possibly cut: `Name(key=...)`, `<Name(...)>`, `Name(key=...`."""
     return text[:1] in _REPR_START and text.rstrip().endswith((")", ")>", "...")) and bool(_CALL.match(text))
 
 
@@ -161,7 +161,7 @@ def text(value: Value) -> str:
 
 
 def dump(value: Value) -> str:
-    """Return a value as JSON; empty for a text, and where there is nothing in it."""
+    """Return a value as JSON; empty for a text or an empty value."""
     try:
         return "" if value is None or isinstance(value, str) or value in ([], {}) else orjson.dumps(value).decode()
     except (TypeError, ValueError):
@@ -171,7 +171,7 @@ def dump(value: Value) -> str:
 def unflatten(attributes: Mapping[str, Value], prefix: str) -> list[Value] | None:
     """Build the list that attributes spell out by dotted keys (`prefix.0.message.role`), with None for a missing index.
 
-    Return None where there is no such key, and an empty list where only `prefix` itself is present with one.
+    If there are no such keys, return the list that `prefix` itself holds, or None.
     """
     rows: dict[int, dict[str, Value]] = {}
     beginning = f"{prefix}."
@@ -187,10 +187,10 @@ def unflatten(attributes: Mapping[str, Value], prefix: str) -> list[Value] | Non
 
 
 def length_limit(trace: Trace) -> int:
-    """Return the number of characters at which the texts of a trace were cut; 0 where nothing suggests that they were.
+    """Return the number of characters at which the texts of a trace were cut; 0 if nothing suggests that they were.
 
-    Where `OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT` is in force no value is longer, and those that reach it end anywhere: JSON
-    breaks off, and different texts have the very same length, a round number.
+    With an `OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT` no value is longer, and values that reach it end anywhere: JSON breaks
+    off, and different texts have exactly the same length, a round number.
     """
     every = _texts(trace)
     longest = max(map(len, every), default=0)
@@ -211,7 +211,7 @@ def broken(text: str) -> bool:
 
 
 def error_of(span: Span) -> str:
-    """Return the error that a span reports; empty where it did not fail."""
+    """Return the error that a span reports; empty if it did not fail."""
     if span.status != "error":
         return ""
     if span.status_message:
@@ -233,7 +233,7 @@ def _place(row: dict[str, Value], path: str, value: Value) -> None:
 
 
 def _lists(value: Value, depth: int = 16) -> Value:
-    """Turn mappings that have only indexes as keys into lists."""
+    """Turn mappings whose keys are all indexes into lists."""
     if not isinstance(value, dict) or depth == 0:
         return value
     if value and all(map(_is_index, value)):
@@ -242,12 +242,12 @@ def _lists(value: Value, depth: int = 16) -> Value:
 
 
 def _is_index(key: str) -> bool:
-    # The length comes first: it is enough to tell the name of a field, which most keys are.
+    # The length is checked first: it is enough to rule out the name of a field, which most keys are.
     return len(key) <= _INDEX_DIGITS and key.isascii() and key.isdecimal() and int(key) <= MAX_INDEX
 
 
 def _parse(candidate: str) -> Value:
-    """Parse the list, mapping or string that a text encodes; None where it encodes none."""
+    """Parse the list, mapping or string that a text encodes; None if it encodes none of these."""
     stripped = candidate.strip()
     if stripped[:1] not in ("{", "[", '"') or len(stripped) > MAX_TEXT:
         return None
@@ -260,7 +260,7 @@ def _parse(candidate: str) -> Value:
 
 
 def _lenient(stripped: str) -> object:
-    """Parse texts that strict JSON refuses but senders write: NaN, half of an escaped emoji, the repr of a literal."""
+    """Parse texts that strict JSON rejects but senders write: NaN, half an escaped emoji, the repr of a literal."""
     parsed = _foreign(stripped)
     if parsed is None and stripped[0] != '"' and stripped[-1] in "}]":
         return _literal(stripped)
@@ -268,7 +268,7 @@ def _lenient(stripped: str) -> object:
 
 
 def _foreign(text: str) -> object:
-    """Parse JSON with NaN or half of an escaped emoji; None for any other text."""
+    """Parse JSON with NaN or half an escaped emoji; None for any other text."""
     if _FOREIGN.search(text):
         try:
             return _plain(json.loads(text, parse_constant=lambda _: None))
@@ -339,7 +339,7 @@ def _tokens(source: str) -> Iterator[tuple[int, str]]:
 
 
 def _close(source: str) -> str | None:
-    """Return a cut JSON text up to its last complete element, with its brackets closed; None where it was not cut."""
+    """Return a cut JSON text up to its last complete element, with its brackets closed; None if it was not cut."""
     closers: list[str] = []
     end = 0
     for at, char in _tokens(source):

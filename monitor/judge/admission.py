@@ -21,12 +21,12 @@ from monitor.model.outcome import UnscoredReason
 from monitor.stages import Runtime
 from monitor.statistics.limits import Pacer
 
-WINDOW = 30.0  # seconds of calls that are looked at
-FEWEST = 20  # calls in the window before a share means something
-SHARE = 0.5  # of them failed
+WINDOW = 30.0  # seconds that calls are counted for
+FEWEST = 20  # calls in the window before the share of failures means something
+SHARE = 0.5  # share of failed calls at which it opens
 PROBE_EVERY = 15.0  # seconds between probes while open
 LONGEST_HOLD = 3600.0
-"""Seconds without a probe, at most, however long the provider asks for: it may have sent a time of day by mistake."""
+"""Maximum seconds without a probe, even if the provider asks for longer: it may have sent a time of day by mistake."""
 _MINUTE = 60.0
 
 
@@ -50,7 +50,7 @@ class Pass:
         self._report(False, why)
 
     def left(self) -> None:
-        """Report that the call did not take place, or that its end says nothing about the model."""
+        """Report that the call did not take place, or that its result says nothing about the model."""
         self._report(None)
 
     def _report(self, well: bool | None, why: str = "") -> None:
@@ -71,9 +71,9 @@ class Breaker:
         self._calls: deque[tuple[float, bool, str]] = deque()
         self._failed = 0
         self.cause = ""
-        """Why it opened: what the first of the failed calls met. Empty while it is closed, and if that is unknown."""
+        """Why it opened: the error of the first failed call. Empty while it is closed, or if the cause is unknown."""
         self.asked = ""
-        """What the provider asked for, and when it is tried again; empty unless it is open because of that."""
+        """How long the provider asked for no calls, and when it is tried again; empty unless that opened it."""
         self._next_probe: float | None = None  # None while closed
         self._probing = False
         self._moved = asyncio.Event()
@@ -89,7 +89,7 @@ class Breaker:
         return 0.0 if self._next_probe is None else max(0.0, self._next_probe - self._clock.monotonic())
 
     def enter(self) -> Pass | None:
-        """Return permission for one call; None if the call must wait, for `moved` or for `opens_in` seconds."""
+        """Return permission for one call, or None if the caller must wait for `moved` or for `opens_in` seconds."""
         if self._next_probe is None:
             return Pass(self, probe=False)
         if self._probing or self.opens_in > 0:
@@ -113,7 +113,7 @@ class Breaker:
         self._move()
 
     def hold(self, seconds: float, why: str = "") -> None:
-        """Open now, as the provider asks for no calls for `seconds`, and allow no probe before; an hour at most."""
+        """Open now and allow no probe for `seconds`, an hour at most: the provider asked for no calls for that long."""
         wait = min(seconds, LONGEST_HOLD)
         if wait >= self.opens_in:
             after = (self._clock.now() + wait) // _MINUTE * _MINUTE + _MINUTE
@@ -156,7 +156,7 @@ class Breaker:
 
 
 class Admission:
-    """Admits calls, `concurrency` at a time and `per_minute` of them; None: at any pace."""
+    """Admits calls, at most `concurrency` at a time and `per_minute` per minute (None: no rate limit)."""
 
     def __init__(
         self, breaker: Breaker, per_minute: float | None, concurrency: int, runtime: Runtime, pause: Pause
@@ -174,7 +174,7 @@ class Admission:
 
         `deadline` is on the monotonic clock. `probe` marks the one call that probes a paused judge. Raises
         `JudgeError(breaker_open)` if the breaker stays open beyond the deadline, and `JudgeError(paused)` if the judge
-        is paused meanwhile.
+        is paused in the meantime.
         """
         with self._pause.waiting(probe=probe):
             held = await self._held(deadline)
@@ -183,7 +183,7 @@ class Admission:
             yield held
         finally:
             self._slots.release()
-            held.left()  # ignored if the body has reported an end
+            held.left()  # ignored if the body has reported how the call ended
 
     async def _held(self, deadline: float) -> Pass:
         """Return a pass, with a slot taken."""

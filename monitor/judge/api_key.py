@@ -1,4 +1,4 @@
-"""The provider's API key: configured, or read from a file again and again, so that a new key needs no restart."""
+"""The provider's API key: configured, or read from a file periodically, so that a new key needs no restart."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from monitor.judge.settings import JudgeSettings
 
 EVERY: Final = 2.0
 """Seconds between two reads of the file."""
-_LONGEST: Final = 64 * 1024  # bytes: credentials in JSON are some thousand
+_LONGEST: Final = 64 * 1024  # bytes: credentials in JSON are a few thousand
 
 
 class ApiKey:
-    """The API key of one judge. Never logged; no file stays open.
+    """The API key of one judge. It is never logged, and its file is not kept open.
 
     `failed` is called once, with the reason, when the file can no longer be read. `place` is the judge's section.
     """

@@ -1,6 +1,6 @@
-"""What evaluations may cost: the estimate is reserved before a call and settled at the real price after it.
+"""Limits what evaluations cost: the estimate is reserved before a call and settled at the real price after it.
 
-Where only reservations of other calls are in the way, a call waits until they are settled: most cost less in the end.
+If a call does not fit only because of other calls' reservations, it waits until they are settled: most cost less.
 
 A model's price is the configured one, else that in litellm's price list, read without importing litellm.
 """
@@ -49,7 +49,7 @@ class Tariff:
 def tariff(settings: JudgeSettings, place: str = "judge") -> Tariff | None:
     """Return the price of the configured model; None if it is unknown.
 
-    Raises `ConfigError` if it is unknown and a budget is in dollars: such a budget would never be spent.
+    Raises `ConfigError` if it is unknown and a budget is in dollars: such a budget would have no effect.
     """
     if settings.price is not None:
         return Tariff(settings.price.input_per_million / 1e6, settings.price.output_per_million / 1e6)
@@ -63,7 +63,7 @@ def tariff(settings: JudgeSettings, place: str = "judge") -> Tariff | None:
 
 
 def is_listed(model: str) -> bool:
-    """Tell whether litellm's lists have the model, or at least the provider that its name begins with."""
+    """Return whether litellm's lists have the model, or at least the provider that its name begins with."""
     provider, slash, name = model.partition("/")
     if not slash:
         return model in _list()
@@ -107,7 +107,7 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def beyond_budget(settings: JudgeSettings, price: Tariff | None) -> str:
-    """Return which cap is less than what a call of ordinary length may cost, in words; empty if none is."""
+    """Return, in words, which cap is less than a call of ordinary length may cost; empty if none is."""
     most = price.dollars(*_ORDINARY) if price is not None else 0.0
     caps = {name: getattr(settings.budget, name) for name in ("dollars_per_hour", "dollars_per_day")}
     found = next((name for name, cap in caps.items() if cap is not None and most > cap), None)
@@ -115,13 +115,13 @@ def beyond_budget(settings: JudgeSettings, price: Tariff | None) -> str:
 
 
 _ORDINARY = 2_000, 1_024
-"""Tokens of an ordinary prompt, and the most of a reply."""
+"""Tokens of an ordinary prompt, and the maximum of a reply."""
 
 _HOUR, _DAY = 3600.0, 86_400.0
 _BLOCKS = 100
-"""In how many blocks a budget is claimed on the disk."""
+"""Number of blocks in which a budget is claimed on disk."""
 _MOST = 1e12
-"""No budget spends more dollars or evaluations in a period: a kept number above it is damaged."""
+"""No budget spends more dollars or evaluations in a period: a stored number above it is corrupt."""
 _ROUNDING = 1 + 1e-9
 
 
@@ -130,18 +130,18 @@ class _Cap:
     name: str
     cap: CalendarCap
     whole: bool
-    """Whether it counts things, not dollars."""
+    """Whether it counts evaluations, not dollars."""
     block: float
-    """How much is claimed at once: what a kill costs at most, beside the calls that it cuts off."""
+    """How much is claimed at once: the most that a kill can cost, besides the calls that it cuts off."""
     reported: int = -1
     """The last period in which reaching the cap was reported."""
     claimed: float = 0.0
-    """What is on the disk as spent of the period `claimed_in`: never less than what is used."""
+    """The amount recorded on disk as spent in the period `claimed_in`: never less than the amount used."""
     claimed_in: int = -1
     claimed_by_all: float | None = 0.0
-    """What all replicas are taken to have spent with what is claimed; None if it is not known."""
+    """The estimated spending of all replicas, including what is claimed; None if unknown."""
     reserved: float = 0.0
-    """The part of what is used of the period `reserved_in` that `open` calls have reserved and not yet settled."""
+    """The part of the amount used in the period `reserved_in` that `open` calls have reserved and not yet settled."""
     reserved_in: int = -1
     open: int = 0
 
@@ -154,21 +154,21 @@ class _Cap:
         self.open += 1
 
     def settle(self, reserved: float, amount: float) -> None:
-        """Replace a reservation by the real amount."""
+        """Replace a reservation with the real amount."""
         self.cap.use(amount - reserved)
         self.open -= 1
         self.reserved = self.reserved - reserved if self.open else 0.0
 
     def may_fit(self, amount: float) -> bool:
-        """Return whether `amount` fits if all that is reserved is given back."""
+        """Return whether `amount` would fit if all reservations were given back."""
         return self.reserved_in == self.cap.index and self.open > 0 and self.cap.fits(amount - self.reserved)
 
     def claim(self) -> bool:
-        """Claim more where more is used than is claimed; whether that is to be written."""
+        """Claim more if more is used than is claimed, and return whether there is a new claim to write."""
         if self.claimed_in != self.cap.index:
             self.claimed_in, self.claimed, self.claimed_by_all = self.cap.index, 0.0, 0.0
         by_all = self.cap.used_by_all() or 0.0
-        # What was claimed with a larger share covers less of what all have spent.
+        # An amount claimed with a larger share covers less of what all replicas have spent.
         if self.cap.used <= self.claimed and by_all <= (self.claimed_by_all or 0.0) * _ROUNDING:
             return False
         self.claimed = max(self.cap.used, min(self.cap.used + self.block, self.cap.limit))
@@ -176,7 +176,7 @@ class _Cap:
         return True
 
     def restore(self, kept: object, newest: int) -> None:
-        """Go on from what was kept, if it is a value that `written` can have made of a period up to `newest`."""
+        """Continue from the stored value, if `written` can have made it in a period up to `newest`."""
         match kept:
             case [int(index), used, *rest] if index <= newest and _is_amount(used):
                 by_all = float(rest[0]) if rest and _is_amount(rest[0]) else None
@@ -184,7 +184,7 @@ class _Cap:
                 self.claimed_in, self.claimed, self.claimed_by_all = index, float(used), by_all
 
     def written(self, *, exact: bool) -> list[float]:
-        """Return the period, what is spent in it, and what all replicas are taken to have spent if that is known."""
+        """Return the period, the amount spent in it, and the estimated spending of all replicas if known."""
         index, used, by_all = self.claimed_in, self.claimed, self.claimed_by_all
         if exact:
             index, used, by_all = self.cap.index, self.cap.used, self.cap.used_by_all()
@@ -203,14 +203,14 @@ class BudgetTracker:
     """Enforces the caps of a budget. Knows nothing about calls: it hands out reservations and settles them.
 
     Periods are calendar hours and days (UTC), counted from the wall clock at start: if the clock jumps later, no period
-    is skipped or repeated. A restart goes on in the same period: `kept` holds, under `name`, what is spent. It is
+    is skipped or repeated. A restart continues in the same period: `kept` stores, under `name`, the amount spent. It is
     written before a call, a hundredth of the limit at a time, so that after a kill up to that much more counts as
-    spent, and never less. After an orderly end it is exact.
+    spent, and never less. After an orderly shutdown it is exact.
 
-    The caps of `budget` are for all replicas together, `group` is this process's share of them: when it changes, so
-    does its share of what is left of the period, over a restart too. `spent` is called once per period for each cap
-    that is reached, with its name and the time it resets, as text; empty for a cap that is smaller than what a single
-    call may cost.
+    The caps of `budget` apply to all replicas together; `group` is this process's share of them. When the share
+    changes, so does its part of what is left of the period, also across a restart. `spent` is called once per period
+    for each cap that is reached, with its name and the time it resets, as text; the time is empty if a single call may
+    cost more than the cap.
     """
 
     def __init__(
@@ -234,16 +234,16 @@ class BudgetTracker:
         self._kept = kept if kept is not None else KeptState()
         self._name = f"budget of {name}"
         self._lock = anyio.Lock()
-        # A question that has its judgement must not wait for one that waits for a judgement.
+        # A question that has reserved its judgement must not wait for a question that has not.
         self._turn_of_money, self._turn_of_judgements = anyio.Lock(), anyio.Lock()
         self._settled = asyncio.Event()
         self._closed = False
         self._restore()
 
     def reserve_dollars(self, amount: float) -> Reservation | None:
-        """Reserve US dollars for a call; None if they do not fit as long as other calls are in flight.
+        """Reserve US dollars for a call; None if they do not fit while other calls are in flight.
 
-        Raises `JudgeError(budget)` if they no longer fit in the period, or in none.
+        Raises `JudgeError(budget)` if they no longer fit in this period, or cannot fit in any.
         """
         return self._reserve(self._money, amount)
 
@@ -254,7 +254,7 @@ class BudgetTracker:
     async def wait_for_dollars(self, amount: float, deadline: float) -> Reservation:
         """Reserve US dollars for a call, in turn; wait until `deadline` (monotonic clock) if calls in flight hold them.
 
-        Raises `JudgeError(budget)` if they no longer fit in the period, or in none, or if it waited in vain.
+        Raises `JudgeError(budget)` if they no longer fit in this period, cannot fit in any, or were not freed in time.
         """
         return await self._wait(self._turn_of_money, lambda: self.reserve_dollars(amount), deadline)
 
@@ -263,18 +263,18 @@ class BudgetTracker:
         return await self._wait(self._turn_of_judgements, self.reserve_judgement, deadline)
 
     async def claim(self) -> None:
-        """Return when all that is reserved is on the disk as spent. What the disk refuses is spent in memory only."""
+        """Record all reservations on disk as spent. If the disk refuses the write, they are spent in memory only."""
         async with self._lock:
             claimed = [one.claim() for one in (*self._money, *self._judgements)]
             if any(claimed):
                 await self._kept.flush(self._name)
 
     def close(self) -> None:
-        """Note that no further call is made: what is kept from now on is what was used."""
+        """Note that no further call is made: from now on the amount stored is exactly the amount used."""
         self._closed = True
 
     def settle(self, reservation: Reservation, amount: float) -> None:
-        """Replace a reservation by the real `amount`; 0 gives all of it back."""
+        """Replace a reservation with the real `amount`; 0 gives all of it back."""
         for one, index in reservation.taken:
             if one.cap.index == index:
                 one.settle(reservation.amount, amount)
@@ -286,7 +286,7 @@ class BudgetTracker:
             return
         found = self._kept.load(self._name) or {}
         for one in (*self._money, *self._judgements):
-            newest = one.cap.index_of(self._clock.now()) + 1  # a later one is that of a clock that was wrong
+            newest = one.cap.index_of(self._clock.now()) + 1  # a later period comes from a clock that was wrong
             one.restore(found.get(one.name), newest)
         self._kept.follow(self._name, self._spent_so_far)
 
@@ -295,7 +295,7 @@ class BudgetTracker:
 
     async def _wait(self, turn: anyio.Lock, reserve: Callable[[], Reservation | None], deadline: float) -> Reservation:
         if not turn.locked() and (free := reserve()) is not None:
-            return free  # also after the deadline, which limits only how long it waits
+            return free  # also after the deadline, which only limits how long to wait
         left = max(deadline - self._clock.monotonic(), 0.0)
         with anyio.move_on_after(left):
             async with turn:  # or small calls would always come before a large one
@@ -323,7 +323,7 @@ class BudgetTracker:
         return Reservation(amount, tuple((one, one.cap.index) for one in caps))
 
     def _refusal(self, one: _Cap, amount: float) -> JudgeError:
-        """Return why `amount` does not fit, which is reported once a period."""
+        """Return the error for an `amount` that does not fit. Reports it once per period."""
         until = dt.datetime.fromtimestamp(one.cap.ends, dt.UTC)
         too_small = not one.whole and amount > one.cap.limit
         if one.reported != one.cap.index:
@@ -336,7 +336,7 @@ class BudgetTracker:
 
 
 def estimate_tokens(texts: Iterable[str]) -> int:
-    """Estimate the tokens of a prompt, on the high side: a token for four ASCII characters or one other character."""
+    """Estimate the tokens of a prompt, on the high side: one per four ASCII characters, one per other character."""
     total = 0.0
     for text in texts:
         ascii_only = len(text.encode("ascii", "ignore"))
@@ -345,12 +345,12 @@ def estimate_tokens(texts: Iterable[str]) -> int:
 
 
 def _is_amount(kept: object) -> TypeGuard[float]:
-    """Whether a kept value can be what was spent."""
+    """Return whether a stored value can be an amount spent."""
     return isinstance(kept, (int, float)) and not isinstance(kept, bool) and 0 <= kept <= _MOST
 
 
 def _caps(*limits: tuple[str, float | None, float], whole: bool = False) -> tuple[_Cap, ...]:
-    """Make the caps that have a limit; `whole`: of things that are counted."""
+    """Make the caps that have a limit; `whole`: they count evaluations, not dollars."""
     return tuple(
         _Cap(name, CalendarCap(limit, period), whole, float(limit // _BLOCKS) if whole else limit / _BLOCKS)
         for name, limit, period in limits

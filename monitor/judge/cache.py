@@ -41,7 +41,7 @@ class Cache:
         return len(self._kept)
 
     def get(self, key: str) -> Verdict | None:
-        """Return the verdict under `key`; None if there is none or it is too old."""
+        """Return the verdict under `key`, or None if there is none or it is too old."""
         found = self._kept.get(key)
         if found is None:
             return None

@@ -23,7 +23,7 @@ from monitor.telemetry.events import Event
 from monitor.telemetry.metrics import Metrics
 from monitor.telemetry.tracing import Fact, Work
 
-# Reasons that never come from a call: the pipeline decides them before it asks the judge.
+# Reasons that never result from a call: the pipeline sets them without asking the judge.
 _ELSEWHERE = frozenset({UnscoredReason.OVERLOADED, UnscoredReason.ERROR})
 
 
@@ -62,10 +62,10 @@ _SECRET_BYTES = 32
 
 @dataclass(slots=True)
 class QuestionUsage:
-    """What one question has used so far, over all its calls. Costs are in US dollars, `seconds` are spent in calls."""
+    """What one question has used so far, over all its calls. Costs are in US dollars; `seconds` are spent in calls."""
 
     calls: int = 0
-    failures: int = 0  # calls that met a temporary fault while the breaker was closed
+    failures: int = 0  # calls that failed with a temporary fault while the breaker was closed
     charged: bool = False
     probe: bool = False  # whether this question probes a paused judge
     dollars: float = 0.0
@@ -125,18 +125,18 @@ class Caller:
 
     @property
     def held_back_by(self) -> str:
-        """What the first of the calls met that opened the breaker; empty while it is closed."""
+        """The error of the first of the calls that opened the breaker; empty while it is closed."""
         return self._breaker.cause
 
     @property
     def asked_to_wait(self) -> str:
-        """What the provider asked for that opened the breaker, and when it is tried again; else empty."""
+        """How long the provider asked for no calls, and when it is tried again; empty unless that opened it."""
         return self._breaker.asked
 
     async def call(
         self, question: Question | Prompt, form: RequestForm, deadline: float, usage: QuestionUsage
     ) -> tuple[dict[str, Any], str]:
-        """Make one call and return the data of its verdict and the model's name as the provider gives it.
+        """Make one call and return the data of its verdict and the model's name as the provider reports it.
 
         Waits until `deadline` (monotonic clock) for the breaker and up to `timeout` for the reply. Adds to `usage`.
         Raises `CallFault`, `VerdictFault`, or a plain `JudgeError` if no call could be made.
@@ -169,7 +169,7 @@ class Caller:
         except BaseException:
             self._budget.settle(reserved, 0.0)
             raise
-        # Count the call as paid in full until its usage is known; a call that is cut off or sends no usage stays so.
+        # Count the call at its full estimate until its usage is known, and for good if it is cut off or reports none.
         spent = (prompt_tokens, form.max_tokens)
         usage.calls += 1
         started = self._clock.monotonic()
@@ -183,7 +183,7 @@ class Caller:
         except CallFault as fault:
             if not fault.charged:
                 spent = (0, 0)  # no connection was made, or the provider refused the call or broke it off unanswered
-            # A probe meets the outage that everyone is waiting out: that is no failure of this question.
+            # A failed probe meets the outage that every question is waiting out, so it does not count as an attempt.
             usage.failures += fault.again and not held.probe
             self._report(fault, held, usage)
             raise
@@ -195,7 +195,7 @@ class Caller:
         return reply
 
     async def _timed(self, call: ModelCall) -> Reply:
-        """Cut by the wall clock: a provider that sends a byte now and then never trips a read timeout."""
+        """Limit the total time: a provider that sends a byte now and then never trips a read timeout."""
         try:
             with anyio.fail_after(self._timeout):
                 return await self._provider.complete(call)

@@ -1,8 +1,8 @@
 """Judges that are classifiers instead of language models: they score how well one text supports another.
 
 `model: classifier/NAME` configures one: over HTTP if `api_base` is set, else in this process. It answers a `Prompt` of
-two messages in the roles `premise` and `hypothesis`. The text of the reply is a JSON list with one object of `label`
-and `score` per class, which the evaluator reads. Token counts are estimates.
+two messages in the roles `premise` and `hypothesis`. The text of the reply is a JSON list with one object per class,
+with its `label` and `score`, which the evaluator reads. Token counts are estimates.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from monitor.judge.words import secrets_of
 from monitor.model.outcome import UnscoredReason
 
 HHEM: Final = "vectara/hallucination_evaluation_model"
-# HHEM-2.1-Open brings Python code that runs in this process: pin the commit that was reviewed.
+# HHEM-2.1-Open comes with Python code that runs in this process: pin the commit that was reviewed.
 _HHEM_COMMIT: Final = "8e4a2e6e96c708cc76c2344f7e4757df2515292c"
 _LONGEST_REPLY: Final = 1024 * 1024  # bytes
-# Characters of a pair in this process, about 5,000 tokens: attention needs memory by their square, gigabytes here.
+# Characters of a pair in this process, about 5,000 tokens: attention memory grows with their square, gigabytes here.
 LONGEST_PAIR: Final = 20_000
 _TOO_LARGE: Final = 413
 _LONGEST_WORDS: Final = 4000  # bytes of an error's body that are looked at
@@ -42,7 +42,7 @@ def open_classifier(settings: JudgeSettings, clock: Clock, key: ApiKey | None = 
 
 
 def check_classifier(settings: JudgeSettings, place: str) -> None:
-    """Raise `ConfigError` if it is to run in this process and the packages for that are not installed."""
+    """Raise `ConfigError` if the classifier would run in this process and the packages for that are missing."""
     for package in ("transformers", "torch") if settings.api_base is None else ():
         if importlib.util.find_spec(package) is None:
             raise ConfigError(
@@ -66,7 +66,7 @@ class OverHTTP:
 
     def load(self) -> None:
         """Create the HTTP client."""
-        import httpx  # noqa: PLC0415 - late, as everything that takes time to import
+        import httpx  # noqa: PLC0415 - late, like everything that is slow to import
 
         from monitor.judge.reply_limit import limited  # noqa: PLC0415
         from monitor.transport.http.pinned import pinned  # noqa: PLC0415

@@ -36,8 +36,6 @@ from monitor.model.outcome import Attempt, UnscoredReason
 from monitor.stages import Prompt, Question, Runtime, Verdict
 from monitor.telemetry.events import Event
 
-"""The name of the thread that imports the judge's libraries."""
-
 
 @asynccontextmanager
 async def open_judge(
@@ -53,10 +51,10 @@ async def open_judge(
     """Open a judge for the life of the context. Returns at once; the first question waits until the provider is loaded.
 
     Loading takes seconds of processor time, so it waits for `begin`, which is set when the receivers listen. `seam` may
-    wrap the provider, for example in a `Recording`. Pass `pause` to observe the judge's pause; then the question that
-    was refused first ends as `paused` too, not only those after it; and the judge is paused from the beginning
-    where it lacks a key. `place` is its section, such as `judges.small`. Leaving the context ends open questions with
-    `JudgeError(shutdown)`. Raises `ConfigError` where the judge can never work, as `check_judge_settings` does.
+    wrap the provider, for example in a `RecordingProvider`. Pass `pause` to observe the judge's pause. Then the first
+    question that the provider refuses also ends as `paused`, not only those after it, and the judge starts out paused
+    if it has no key. `place` is its section, such as `judges.small`. Leaving the context ends open questions with
+    `JudgeError(shutdown)`. Raises `ConfigError` if the judge can never work, as `check_judge_settings` does.
     """
     tariff = await anyio.to_thread.run_sync(check_judge_settings, settings, place)
 
@@ -97,11 +95,11 @@ async def open_judge(
 
 
 def check_judge_settings(settings: JudgeSettings, place: str) -> budget.Tariff | None:
-    """Raise `ConfigError` for a judge that can never work, and return the price of its model. Needs no network.
+    """Return the price of the judge's model, and raise `ConfigError` if the judge can never work. Needs no network.
 
-    It has no model, no provider knows the model, a package is missing, the key file holds no key, or there is a budget
-    in dollars and the price is unknown. `place` is its section. Takes milliseconds, or seconds for a model that is in
-    no list. Call from a thread.
+    It can never work if it has no model, no provider knows the model, a package is missing, the key file holds no key,
+    or there is a budget in dollars and the price is unknown. `place` is its section. Takes milliseconds, or seconds for
+    a model that is in no list. Call from a thread.
     """
     if settings.model is None:
         raise ConfigError(f"{place}.model: judged evaluators need a model, such as `openai/gpt-4o-mini`")
@@ -191,19 +189,19 @@ class JudgeClient:
 
     @property
     def held_back_by(self) -> str:
-        """What the first of the calls met that opened the circuit breaker; empty while it is closed."""
+        """The error of the first of the calls that opened the circuit breaker; empty while it is closed."""
         return self._caller.held_back_by
 
     @property
     def asked_to_wait(self) -> str:
-        """What the provider asked for that opened the circuit breaker, and when it is tried again; else empty."""
+        """How long the provider asked for no calls, and when it is tried again; empty unless that opened it."""
         return self._caller.asked_to_wait
 
     def ready(self) -> None:
-        """Let calls be made from now on."""
+        """Allow calls from now on."""
         self._loaded.set()
         if self.pause.now is not None:
-            return  # it was not ready from the beginning, and that was said
+            return  # it was paused from the beginning, which has been logged
         cost = "" if self._priced else "; its price is unknown, so its cost is reported as 0"
         self._events.info(
             Event.JUDGE_READY,
@@ -234,7 +232,7 @@ class JudgeClient:
     async def ask(self, question: Question | Prompt) -> Verdict:
         """Answer one question, from the cache or by calling the model. Raises `JudgeError`, nothing else.
 
-        The error says what was spent: a reply that cannot be used is paid for like any other.
+        The error carries what was spent: a reply that cannot be used is paid for like any other.
         """
         if self._settings.language is not None and isinstance(question, Question):
             instructions = f"{question.instructions}\n\nWrite all free text of your reply in {self._settings.language}."
@@ -358,7 +356,7 @@ class JudgeClient:
                 else:
                     raise
             else:
-                self._structured = self._structured and not refused  # it was refused with a format, answered without
+                self._structured = self._structured and not refused  # rejected with a format, answered without it
                 return found
 
     async def _wait_after(self, fault: CallFault, failures: int, deadline: float) -> None:
@@ -368,7 +366,7 @@ class JudgeClient:
         elif fault.retry_after <= self._settings.max_retry_after:
             seconds = fault.retry_after + backoff(1, self._rng)  # with jitter, so that not all return at once
         else:
-            seconds = 0.0  # the breaker stays open for that long
+            seconds = 0.0  # the breaker is open for that long anyway
         if self._clock.monotonic() + seconds > deadline:
             raise fault
         await anyio.sleep(seconds)
@@ -381,9 +379,9 @@ class JudgeClient:
 
 
 def _first_cause(error: JudgeError, tries: Sequence[Attempt]) -> JudgeError | None:
-    """Return the fault that the first call of the question met; None where `error` says it already.
+    """Return the fault of the question's first failed call, or None if `error` already says it.
 
-    A later one says less: that calls were held back says nothing about why, and a third attempt may fail otherwise.
+    A later fault says less: that calls were held back does not say why, and a third attempt may fail in another way.
     """
     if error.reason is not UnscoredReason.BREAKER_OPEN and not (isinstance(error, CallFault) and error.again):
         return None

@@ -1,14 +1,15 @@
 """Turns a question into a call, and a reply into the data of a verdict.
 
-Replies are read strictly: one JSON object that satisfies the schema, or a fault that says what is wrong. Models that
-like to talk put sentences around it: it is read if no other object in the reply has its form and it is not a copy from
-the material. Nothing is guessed, clamped or taken from the sentences. This prevents failures seen in other tools: NaN
-that passed as a number, a boolean that counted as 1, the first digit of a sentence that became the score.
+Replies are read strictly: one JSON object that satisfies the schema, or a fault that says what is wrong. Talkative
+models put sentences around the object: it is still read if no other object in the reply satisfies the schema and it is
+not a copy from the material. Nothing is guessed, clamped or taken from the sentences. This prevents failures seen in
+other tools: NaN that passed as a number, a boolean that counted as 1, the first digit of a sentence that became the
+score.
 
 Texts from users, documents and models may contain instructions to the judge. So the prompt marks them as data with a
 word that is unknown outside this process and does not occur in the material, puts them before the instructions, and
 names the blocks itself. (Fences and order follow "spotlighting", Hines et al. 2024, arXiv:2403.14720.) The word is a
-keyed hash of the first block. So two questions about the same documents begin with the same text, for which providers
+keyed hash of the first block, so two questions about the same documents begin with the same text, for which providers
 charge less.
 """
 
@@ -67,7 +68,7 @@ def encode(asked: Question | Prompt, secret: bytes, form: RequestForm) -> ModelC
 
 
 def decode(reply: Reply, asked: Question | Prompt) -> dict[str, Any]:
-    """Return the data of the verdict. Raises `VerdictFault`, or `CallFault` where the reply holds no text to read."""
+    """Return the data of the verdict. Raises `VerdictFault`, or `CallFault` if the reply has no text to read."""
     text = read_text(reply)
     if isinstance(asked, Prompt):
         return {"text": text, "tokens": [{"text": token, "logprob": logprob} for token, logprob in reply.tokens]}
@@ -75,25 +76,25 @@ def decode(reply: Reply, asked: Question | Prompt) -> dict[str, Any]:
 
 
 def material_length(asked: Question | Prompt) -> int:
-    """Count the characters that others wrote: the case, without our instructions."""
+    """Count the characters of the case, without our instructions."""
     if isinstance(asked, Prompt):
         return sum(len(one.content) for one in asked.messages)
     return sum(len(text) for text in asked.material.values())
 
 
 def identity(asked: Question | Prompt) -> list[Any]:
-    """Return all that decides the answer, except the model, as plain values."""
+    """Return everything that decides the answer, except the model, as plain values."""
     if isinstance(asked, Prompt):
         return ["prompt", asdict(asked)]
     return [asked.name, asked.instructions, list(asked.material.items()), asked.schema, asked.repeat]
 
 
 def read_verdict(text: str, schema: Mapping[str, JsonValue], material: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the JSON object in `text`, without keys that the schema does not know.
+    """Return the JSON object in `text`, without keys that are not in the schema.
 
     White space, a Markdown fence and sentences around the object are tolerated. With sentences, it must be the only
-    object of its form and occur in none of `material`, which the judge may quote. Raises `VerdictFault` with the reason
-    `malformed`, or `out_of_range` if the only faults are numbers outside their range.
+    object that satisfies the schema and must not occur in `material`, which the judge may quote. Raises `VerdictFault`
+    with the reason `malformed`, or `out_of_range` if the only faults are numbers outside their range.
     """
     properties = schema.get("properties")
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow to import, and loaded with the provider
@@ -146,7 +147,7 @@ def read_text(reply: Reply) -> str:
 
 
 def _whole(text: str) -> dict[str, Any] | None:
-    """Return the object that the text is, or its fence holds; None if it is no JSON."""
+    """Return the object that the whole text, or the inside of its fence, is; None if that is not JSON."""
     bare = text.strip()
     fenced = _FENCED.fullmatch(bare)
     try:
@@ -161,9 +162,9 @@ def _whole(text: str) -> dict[str, Any] | None:
 
 
 def _objects(text: str) -> list[tuple[dict[str, Any], str]]:
-    """Return the JSON objects that stand in a text, with their own text. Reads each character at most twice.
+    """Return the JSON objects in a text, each with its source text. Reads each character at most twice.
 
-    What begins like an object must be one: nothing is read from within a broken one.
+    Whatever begins like an object must be one: nothing is read from inside a broken object.
     """
     objects: list[tuple[dict[str, Any], str]] = []
     at = 0
@@ -204,7 +205,7 @@ _JSON = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, objec
 
 
 def _in_words(fault: ValidationError) -> str:
-    """Say where the fault is and what it is, without the value: the model may have repeated the user's text."""
+    """Describe the fault and its location, without the value: the model may have repeated the user's text."""
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault.absolute_path).lstrip(".")
     place = place or "the object"
     allowed = json.dumps(fault.validator_value)

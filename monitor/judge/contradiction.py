@@ -1,11 +1,10 @@
-"""Detects an explanation that says the opposite of its score, in English, and only where there is no doubt.
+"""Detects an explanation that says the opposite of its score, in English, and only if there is no doubt.
 
-Evaluators that measure the same thing state their verdicts in the same words (`STATEMENTS`): one that
-measures grounding says "supported by the context", one that measures harm says "contains threats". A statement counts
-only if it is unmistakable: about the whole answer, negation included, and outside quotations. An explanation counts
-only if all its statements point one way: a single "but", "partly" or word of the other side makes it undecided. A clear
-statement is then compared with the score: praise contradicts a score in the worst quarter of the scale, a stated fault
-one in the best quarter.
+Explanations of evaluators that measure the same thing use the same phrases (`STATEMENTS`): for grounding, "supported by
+the context"; for harm, "contains threats". A statement counts only if it is unmistakable: about the whole answer,
+negation included, and outside quotations. An explanation counts only if all its statements point one way: a single
+"but", "partly" or word of the other side makes it undecided. A clear statement is then compared with the score: praise
+contradicts a score in the worst quarter of the scale, and a stated fault contradicts a score in the best quarter.
 
 docs/contradictions.md lists what this detects and what it misses.
 """
@@ -136,7 +135,7 @@ STATEMENTS: Final[Mapping[Measures, Statements]] = {
     "retrieval": _RETRIEVAL,
     "harm": _HARMING,
 }
-"""By what an evaluator measures. Explanations of other evaluators are not read."""
+"""Phrases by what an evaluator measures. Explanations of other evaluators are not read."""
 
 HEDGED: Final = re.compile(
     r"\b(?:but|however|although|though|except|while|whereas|yet|still|despite|nonetheless|nevertheless|otherwise"
@@ -144,29 +143,29 @@ HEDGED: Final = re.compile(
     r"|somewhat|minor|slight\w*|some|several|few|only|nearly|almost|mixed|unclear|ambiguous|borderline|one of|two of"
     r"|\d+ (?:out )?of|half|rather|hypothetical\w*|whether|even)\b|\?"
 )
-"""With one of these words an explanation is not one-sided, or is about what might be."""
+"""With any of these words an explanation is not one-sided, or is hypothetical."""
 RIGHTLY: Final = re.compile(
     r"\b(?:correctly|rightly|accurately|appropriately|properly|honestly|acknowledg\w+|admits?|declin\w+|refus\w+"
     r"|abstain\w*|(?:says|states|notes) that|points out|warns?|condemns?)\b"
 )
-"""With one of these words an apparent fault may be something that the answer rightly says itself."""
+"""With any of these words an apparent fault may be something that the answer itself rightly says."""
 LEFT_BAD: Final = re.compile(
     r"\b(?:not|no|never|none|nothing|cannot|fails?|failed|lacks?|lacking|missing|misses|omits?|wrong\w*|incorrect\w*"
     r"|error\w*|inaccura\w+|contradict\w*|conflict\w*|unsupported|unverif\w+|fabricat\w+|hallucinat\w+|invent\w*"
     r"|irrelevant|unrelated|problem\w*|issue\w*|flaw\w*|beyond|ignor\w+|refus\w+|declin\w+|evasive|vague|differs?"
     r"|false|unsafe|harmful)\b|n't\b"
 )
-"""Words of a fault. An explanation that praises must not contain them elsewhere."""
+"""Words of blame. An explanation that praises must not contain them outside its statements."""
 LEFT_GOOD: Final = re.compile(
     r"\b(?:correct|right|accurate|appropriate|proper|honest|relevant|supported|grounded|backed|stated|found|confirmed"
     r"|stands in|consistent|faithful\w*|agrees?|matches|harmless|safe|benign|neutral|fictional|educational|no"
     r"|nothing|none|without|quot\w+|user|question asks)\b"
 )
-"""Words of praise. An explanation that finds fault must not contain them elsewhere."""
+"""Words of praise. An explanation that finds fault must not contain them outside its statements."""
 
 
 END: Final = 0.25
-"""The part of the scale at each end in which a score can be contradicted by praise or by a fault."""
+"""The part of the scale at each end in which praise or a stated fault can contradict a score."""
 _LONGEST: Final = 4_000  # characters read
 
 _ENDLESS: Final = re.compile(r"\S{40,}")  # not a word, and slow to search
@@ -186,7 +185,7 @@ _UNSAID: Final = re.compile(
 def contradicts(explanation: str, value: float, scale: Scale, measures: Measures | None) -> bool:
     """Return whether an explanation clearly says the opposite of its score. Never raises; reads 4,000 characters.
 
-    `value` lies on `scale`; `measures` is what its evaluator is about.
+    `value` lies on `scale`; `measures` is what its evaluator measures.
     """
     text = _plain(explanation)
     if _names_another(text, value, scale):
@@ -200,7 +199,7 @@ def contradicts(explanation: str, value: float, scale: Scale, measures: Measures
 
 
 def reading(explanation: str, measures: Measures | None) -> Literal["good", "bad"] | None:
-    """Return what an explanation clearly says: `good`, or `bad` for a fault; None if it is not clear."""
+    """Return what an explanation clearly says: `good`, or `bad` for a fault; None if that is unclear."""
     known = STATEMENTS.get(measures) if measures is not None else None
     text = _plain(explanation)
     if known is None or HEDGED.search(text):
@@ -226,7 +225,7 @@ def _take(patterns: Sequence[re.Pattern[str]], text: str) -> tuple[str, int]:
 
 
 def _names_another(text: str, value: float, scale: Scale) -> bool:
-    """Return whether the text names a single score, at least half of the scale away from the one given."""
+    """Return whether the text names a single score, at least half the scale away from `value`."""
     named = set()
     for found in _FIGURE.finditer(text):
         clause = re.split(r"[.;,:]\s", text[: found.start()])[-1]

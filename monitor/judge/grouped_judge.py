@@ -1,7 +1,7 @@
 """Asks several rubrics about the same case in one call, so that the case is sent and paid for once.
 
-Each evaluator of a group gets a judge of its own, a `GroupedJudge`, and need not know about the group. When all of them
-have asked or left, their questions go out as one, and each evaluator gets its part of the answer.
+Each evaluator of a group gets its own judge, a `GroupedJudge`, and need not know about the group. When all of them have
+asked or left, their questions go out as one, and each evaluator gets its part of the answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from monitor.model.outcome import Cost, UnscoredReason
 from monitor.stages import Judge, Prompt, Question, Verdict
 
 _ORDER: Final = ("context", "history", "query", "reference", "response")
-"""The order of the material. What several calls about one case share comes first: providers cache prefixes."""
+"""The order of the material. Parts that several calls about one case share come first: providers cache prefixes."""
 
 _TASK: Final = (
     "Your task has {number} parts. Do each by its own rules and as if the others were not there: what one part asks "
@@ -29,7 +29,7 @@ _APART: Final = (
     UnscoredReason.TRUNCATED,
     UnscoredReason.TOO_LARGE,
 )
-"""Faults of the common answer after which each question is asked on its own: one bad part must not cost the others."""
+"""Faults of the joint answer after which each question is asked on its own: one bad part must not spoil the others."""
 
 
 _Spent = TypeVar("_Spent", Verdict, Cost)
@@ -132,7 +132,7 @@ class GroupedJudge:
         return await self._judge.ask(question)
 
     async def leave(self) -> None:
-        """Tell the group that the evaluator is done, whether or not it has asked."""
+        """Leave the group: the evaluator is done, whether or not it has asked."""
         if self._pending:
             self._pending = False
             await self._group.leave()
@@ -168,7 +168,7 @@ def _agree(questions: Sequence[Question]) -> bool:
 
 
 def _share(spent: _Spent, number: int, of: int) -> _Spent:
-    """Return one part's share of what a common call cost. The first part takes what cannot be divided."""
+    """Return one part's share of the cost of a joint call. The first part takes the remainder."""
     return replace(
         spent,
         dollars=spent.dollars / of,
@@ -179,7 +179,7 @@ def _share(spent: _Spent, number: int, of: int) -> _Spent:
 
 
 def _paid_before(answer: Verdict | JudgeError | None, share: Cost) -> Verdict | JudgeError | None:
-    """Return the answer to a question that was asked on its own, with its share of the common call before that."""
+    """Return the answer to a question asked on its own, plus its share of the cost of the joint call before that."""
     if isinstance(answer, Verdict):
         return _added(answer, share)
     if answer is not None:

@@ -35,11 +35,11 @@ _CALLBACKS = (
 
 _MOST_TOKENS = 10**9  # a count beyond this, or below zero, is an error of the provider: the estimate is charged instead
 
-# Once per process, before any other call: the session of the warm-up would answer calls made meanwhile.
+# Once per process, before any other call: the session of the warm-up would answer calls made at the same time.
 _warming = threading.Lock()
 _warmed: list[bool] = []
 
-# Clients that litellm has made for itself and never closes, and who may still use them.
+# Clients that litellm makes for itself and never closes, and the `LiteLLM` instances that may still use them.
 _own_clients: weakref.WeakSet[Any] = weakref.WeakSet()
 _users: set[LiteLLM] = set()
 
@@ -87,7 +87,7 @@ class LiteLLM:
                 _bound_own_client()
                 _without_bookkeeping()
                 asyncio.run(_warm(litellm))
-                if gc.get_freeze_count():  # as `rag-monitor run` does at its start: litellm's many objects stay, too
+                if gc.get_freeze_count():  # as `rag-monitor run` does at startup: litellm's many objects also stay
                     gc.freeze()
                 _warmed.append(True)
         self._litellm = litellm
@@ -158,7 +158,7 @@ def _imported() -> Any:
 
 
 def _bound_own_client() -> None:
-    """Have litellm's own client, for most providers, follow no redirect, limit replies and check addresses as well."""
+    """Make litellm's own client, used for most providers, refuse redirects, limit replies and check addresses too."""
     from monitor.judge.reply_limit import limited  # noqa: PLC0415 - late, like litellm
     from monitor.transport.http.pinned import pinned  # noqa: PLC0415
 
@@ -175,9 +175,9 @@ def _bound_own_client() -> None:
 
 
 def _without_bookkeeping() -> None:
-    """Keep litellm from preparing a log entry, with prices, of each call for callbacks that are off: a millisecond."""
+    """Keep litellm from preparing a log entry of each call for callbacks that are off, which takes a millisecond."""
     utils: Any = importlib.import_module("litellm.utils")
-    if hasattr(utils, "_dispatch_success_logging"):  # of its own; without it calls only cost more
+    if hasattr(utils, "_dispatch_success_logging"):  # a private function; without it calls only take longer
         utils._dispatch_success_logging = lambda **_: None  # noqa: SLF001 - it has no option for this
 
 
@@ -186,7 +186,7 @@ def _any_link_local() -> bool:
 
 
 def provider_fault(model: str, api_base: str | None) -> str:
-    """Return why litellm cannot tell the provider of the model, in its words; empty where it can. Imports litellm."""
+    """Return, in litellm's words, why it cannot tell the model's provider; empty if it can. Imports litellm."""
     litellm = _imported()
     litellm.suppress_debug_info = True  # it prints to the terminal
     try:
@@ -216,7 +216,7 @@ def count_tokens(model: str, messages: Sequence[Mapping[str, str]]) -> int | Non
 
 
 async def _warm(litellm: Any) -> None:
-    """Make one call that stays in the process: litellm's first call imports for most of a second, blocking the loop."""
+    """Make one call inside the process: litellm's first call spends most of a second on imports, blocking the loop."""
     import httpx  # noqa: PLC0415 - as above
 
     answer = {
@@ -254,7 +254,7 @@ def _reply(completion: Any) -> Reply:
     extra = getattr(message, "provider_specific_fields", None) or {}
     usage = getattr(completion, "usage", None)
     spent = (getattr(usage, "prompt_tokens", None) or 0, getattr(usage, "completion_tokens", None) or 0)
-    # litellm writes zeros if the provider sent no usage, and passes on whatever it sent.
+    # litellm writes zeros if the provider sent no usage, and otherwise passes on whatever it sent.
     known = all(0 <= one < _MOST_TOKENS for one in spent) and sum(spent) > 0
     return Reply(
         text=message.content,

@@ -1,4 +1,4 @@
-"""Adds up what one evaluation costs, over all the questions that its evaluator asks."""
+"""Adds up the cost of one evaluation over all the questions that its evaluator asks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from monitor.stages import Judge, Prompt, Question, Verdict
 
 
 class MeteredJudge:
-    """Wraps a judge for one evaluation and adds up what its questions cost, those without a verdict included.
+    """Wraps a judge for one evaluation and adds up the cost of its questions, including those without a verdict.
 
     `repeat` is added to the `repeat` of each question: a new number asks the same question again instead of using the
     cache.
@@ -37,7 +37,7 @@ class MeteredJudge:
         return verdict
 
     def spending(self, seconds: float) -> Cost:
-        """Return what all questions cost together; `seconds` is the wall-clock time of the whole evaluation."""
+        """Return the total cost of all questions; `seconds` is the wall-clock time of the whole evaluation."""
         given, spent = self._verdicts, self._spent
         return Cost(
             model=given[-1].model if given else self.model,

@@ -1,7 +1,8 @@
-"""Pauses a judge that cannot answer until someone acts. Only a probe is sent now and then.
+"""Pauses a judge that cannot answer until someone acts. Only a probe is sent from time to time.
 
-The circuit breaker is for a provider that is down and recovers by itself. Here nothing recovers until a key is set or
-replaced, a bill is paid or the model's name is corrected. No evaluation waits for that: each ends at once, as `paused`.
+The circuit breaker is for a provider that is down and recovers by itself. A paused judge does not recover until a key
+is set or replaced, a bill is paid or the model's name is corrected. No evaluation waits for that: each ends at once, as
+`paused`.
 """
 
 from __future__ import annotations
@@ -71,11 +72,11 @@ class Pause:
 
     @property
     def now(self) -> Paused | None:
-        """The present pause; None if the judge is not paused."""
+        """The current pause; None if the judge is not paused."""
         return self._now
 
     def enter(self) -> bool:
-        """Let one question in. True: it is the probe, and `probed` must follow. Raises `JudgeError(paused)`."""
+        """Admit one question. True: it is the probe, and `probed` must follow. Raises `JudgeError(paused)`."""
         if self._now is None:
             return False
         if self._probing or self._clock.monotonic() < self._next_probe:
@@ -103,7 +104,7 @@ class Pause:
             raise self.fault()
 
     def refused(self, cause: PauseCause, why: str) -> None:
-        """Begin a pause, or continue one: a call was refused for `cause`, or is known to fail. `why` says how."""
+        """Begin or continue a pause: a call was refused for `cause`, or is known to fail. `why` gives the details."""
         before = self._now
         if before is None:
             self._wait, self._next_probe = FIRST_PROBE, self._clock.monotonic() + FIRST_PROBE

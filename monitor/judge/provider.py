@@ -1,4 +1,4 @@
-"""What the judge needs of a provider: one call in, one reply out. `litellm_provider.py` and `classifier.py` are two.
+"""The interface of a provider: one call in, one reply out. Implemented in `litellm_provider.py` and `classifier.py`.
 
 `RecordingProvider` wraps one for commands that show or price its calls.
 """
@@ -18,7 +18,7 @@ class ModelCall:
     """One call to a model, as it goes over the wire.
 
     `messages` have a `role` and a `content`. `response_format` is a JSON Schema for the provider to enforce, in the
-    form of OpenAI's API; None asks for none. `temperature` None stands for the configured one. `logprobs` asks for
+    form of OpenAI's API, or None. A `temperature` of None stands for the configured one. `logprobs` asks for
     `Reply.tokens`.
     """
 
@@ -31,7 +31,7 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered. Token counts are None where the provider sent none."""
+    """A model's answer. Token counts are None if the provider did not send them."""
 
     text: str | None
     finish: str
@@ -40,9 +40,9 @@ class Reply:
     input_tokens: int | None = None
     output_tokens: int | None = None
     tokens: tuple[tuple[str, float], ...] = ()
-    """Each token of the text with the natural logarithm of its probability, if they were asked for and sent."""
+    """Each token of the text with the natural logarithm of its probability, if requested and sent."""
     date: str = ""
-    """The provider's clock, from the HTTP header `Date`; empty where it sends none."""
+    """The provider's clock, from the HTTP header `Date`; empty if not sent."""
 
 
 class Provider(Protocol):
@@ -63,7 +63,7 @@ class Loadable(Provider, Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Release what `load` has made, whether or not it was called."""
+        """Release what `load` created. May be called even if `load` was not."""
         ...
 
 
@@ -79,8 +79,8 @@ class Exchange:
 class RecordingProvider:
     """Wraps a provider and appends each call to `exchanges` when it ends.
 
-    With `send` False nothing is loaded or sent: each call is recorded, then fails with `CallFault(shutdown)`. So calls
-    can be shown and priced without paying for them.
+    With `send` False nothing is loaded or sent: each call is recorded, then fails with `CallFault(shutdown)`. This way
+    calls can be shown and priced without paying for them.
     """
 
     def __init__(self, provider: Loadable, exchanges: list[Exchange], *, send: bool = True) -> None:

@@ -27,13 +27,13 @@ _BASE, _LONGEST = 0.5, 20.0  # seconds
 _UNAUTHORISED = frozenset({401, 403})
 _GONE = frozenset({404, 410})
 _PASSING = frozenset({408, 409, 429})
-_HEAD = 400  # characters of an error that are searched: further on it may repeat the prompt
+_HEAD = 400  # characters of an error that are searched: beyond them it may repeat the prompt
 _UNPAID = re.compile(
     r"insufficient_(quota|balance|credits|funds)|billing_(hard_limit|not_active)|exceeded_current_quota_error"
     r"|credit balance is too low|used all available credits|insufficient (balance|credits)",
     re.IGNORECASE,
 )
-# Google uses the same words for too many requests per minute, and then says more about the quota.
+# Google uses the same words for too many requests per minute, and then adds details of the quota.
 _QUOTA = re.compile(r"exceeded your current quota, please check your plan and billing", re.IGNORECASE)
 _A_MINUTE = re.compile(r"RESOURCE_EXHAUSTED|quota exceeded for metric|quotaMetric|retry in \d", re.IGNORECASE)
 _MODEL_GONE = re.compile(
@@ -64,7 +64,7 @@ _RECEIVED = re.compile(
     r"Original Response:|Received:|[Ii]nvalid response|Unexpected string response|Unable to get json"
 )
 _BROKEN = frozenset({"RemoteProtocolError", "ReadError", "WriteError", "ServerDisconnectedError", "ClientPayloadError"})
-_WAITS = (ssl.SSLWantReadError, ssl.SSLWantWriteError)  # no faults: TLS waits for the other side
+_WAITS = (ssl.SSLWantReadError, ssl.SSLWantWriteError)  # not faults: TLS waits for the other side
 _DEEPEST = 12  # exceptions in a row that are looked at
 
 
@@ -73,14 +73,14 @@ class CallFault(JudgeError):  # noqa: N818 - named like VerdictFault: a failed c
 
     Args:
         reason: the reason counted if no further call succeeds.
-        message: the fault in our own words, perhaps followed by the provider's, cleaned by `own_words`.
+        message: the fault in our own words, possibly followed by the provider's, cleaned by `own_words`.
         again: whether a retry may succeed.
-        sick: whether it is a sign of the provider's bad health. Such faults open the circuit breaker.
-        pauses: why no call can succeed until someone acts; None if one may.
-        retry_after: seconds that the provider asks to wait, if it does.
+        sick: whether it suggests that the provider is unhealthy. Such faults open the circuit breaker.
+        pauses: why no call can succeed until someone acts; None if a later call may succeed.
+        retry_after: seconds that the provider asks to wait, or None.
         plain: whether the provider rejects structured output, so that the question should be asked without it.
-        charged: whether the provider may charge for it: the call was sent and nothing came back in time, or a success
-            came back that cannot be used.
+        charged: whether the provider may charge for it: the call was sent and no reply came in time, or a success came
+            back that cannot be used.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ def classify(  # noqa: PLR0911 - a table of faults, in order
     """Map an exception of the one call site to a fault.
 
     `now` is in wall-clock seconds, for a `Retry-After` that is a date. The message ends with the provider's own words,
-    without `secrets`, and without all that repeats a text of `prompt`.
+    without `secrets` and without anything that repeats a text of `prompt`.
     """
     chain = _chain(error)
     words = own_words(error, secrets=secrets, prompt=prompt)
@@ -119,10 +119,10 @@ def classify(  # noqa: PLR0911 - a table of faults, in order
     if unanswered is not None:
         return unanswered
     status = getattr(error, "status_code", None)
-    # Not the whole text: it may repeat the prompt, and words of that must decide nothing.
+    # Not the whole text: it may repeat the prompt, whose words must not decide anything.
     reply = f"{words} {getattr(error, 'code', '')} {_code(error)}"
     if not isinstance(status, int):
-        # litellm raises a plain IndexError or TypeError for a reply that is JSON but no completion.
+        # litellm raises a plain IndexError or TypeError for a reply that is JSON but not a completion.
         message = f"no usable completion ({type(error).__name__})"
         return CallFault(UnscoredReason.PROVIDER_ERROR, message, again=True, sick=True)
     received = _answered_with(error, chain)
@@ -137,7 +137,7 @@ def classify(  # noqa: PLR0911 - a table of faults, in order
             status, UnscoredReason.PROVIDER_ERROR
         )
         wait = retry_after(getattr(error, "litellm_response_headers", None), now)
-        charged = reason is UnscoredReason.TIMEOUT and received is None  # litellm's 408 for a time limit of its own
+        charged = reason is UnscoredReason.TIMEOUT and received is None  # litellm's 408 for its own time limit
         return CallFault(reason, f"the provider failed{what}", again=True, sick=True, retry_after=wait, charged=charged)
     if type(error).__name__ == "ContextWindowExceededError" or (
         status == HTTPStatus.BAD_REQUEST and _CONTEXT.search(reply)
@@ -153,8 +153,8 @@ def classify(  # noqa: PLR0911 - a table of faults, in order
 
 
 def _unanswered(error: Exception, chain: list[BaseException], said: str) -> CallFault | None:
-    """Return the fault if no HTTP response, or none that can be read, came back; None if it is of another kind."""
-    if _is_no_completion(error, chain):  # without words: they could be the prompt's, or a reply's
+    """Return the fault if no readable HTTP response came back; None for any other kind of fault."""
+    if _is_no_completion(error, chain):  # without its words: they could come from the prompt or a reply
         return CallFault(UnscoredReason.PROVIDER_ERROR, "what came back is no completion", again=True, sick=True)
     unreachable = _unreachable(chain)
     if unreachable is not None:
@@ -168,7 +168,7 @@ def _unanswered(error: Exception, chain: list[BaseException], said: str) -> Call
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """Return an exception and those that led to it, the latest first."""
+    """Return an exception and its causes, the latest first."""
     found: list[BaseException] = []
     one: BaseException | None = error
     while one is not None and one not in found and len(found) < _DEEPEST:
@@ -178,14 +178,14 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def _is_answered(error: BaseException, chain: list[BaseException]) -> bool:
-    """Tell whether an HTTP response said so. litellm makes up a status for what it has found out itself."""
+    """Return whether the error comes from an HTTP response. litellm makes up a status for errors of its own."""
     if any(type(one).__name__.endswith("HTTPStatusError") for one in chain):
         return True
     return len(chain) == 1 and not type(error).__module__.startswith("litellm")
 
 
 def _answered_with(error: Exception, chain: list[BaseException]) -> int | None:
-    """Return the HTTP status that came back, also where litellm makes another one of it; None where none came."""
+    """Return the HTTP status that came back, even if litellm reports a different one; None if no response came."""
     for one in reversed(chain):
         status = getattr(getattr(one, "response", None), "status_code", None)
         if type(one).__name__.endswith("HTTPStatusError") and isinstance(status, int):
@@ -194,7 +194,7 @@ def _answered_with(error: Exception, chain: list[BaseException]) -> int | None:
 
 
 def _is_no_completion(error: BaseException, chain: list[BaseException]) -> bool:
-    """Tell whether a success came back with something else for a body. Its text could be anything, also the prompt."""
+    """Return whether a success came back without a completion. The text of its body could be anything."""
     if isinstance(chain[-1], OSError):
         return False
     unread = any(
@@ -204,7 +204,7 @@ def _is_no_completion(error: BaseException, chain: list[BaseException]) -> bool:
 
 
 def _unreachable(chain: list[BaseException]) -> str | None:  # noqa: PLR0911 - a table of faults, in order
-    """Return what kept a connection from being made, or broke it; None where none is to blame."""
+    """Return why a connection could not be made, or broke; None if the connection is not at fault."""
     where = next(filter(None, map(_address, reversed(chain))), "")
     for one in reversed(chain):
         if isinstance(one, _WAITS):
@@ -231,14 +231,14 @@ def _unreachable(chain: list[BaseException]) -> str | None:  # noqa: PLR0911 - a
 
 
 def _address(error: BaseException) -> str:
-    """Return host and port that a library's exception names, if it does. litellm makes some up."""
+    """Return the host and port that a library's exception names, if any. litellm's are ignored: it makes some up."""
     if type(error).__module__.startswith("litellm"):
         return ""
     host, port = getattr(error, "host", None), getattr(error, "port", None)
     if isinstance(host, str) and host:
         return f"{host}:{port}" if isinstance(port, int) else host
     url = None
-    with suppress(AttributeError, RuntimeError):  # of httpx only, and it may be unset
+    with suppress(AttributeError, RuntimeError):  # only httpx has it, and it may be unset
         url = error.request.url  # type: ignore[attr-defined]
     if url is None or not url.host:
         return ""
@@ -246,7 +246,7 @@ def _address(error: BaseException) -> str:
 
 
 def _within(chain: list[BaseException]) -> str:
-    """Return in words how long a connection was waited for, as far as an exception of httpx says so."""
+    """Return, in words, how long a connection was waited for, if an exception of httpx says so."""
     for one in chain:
         with suppress(AttributeError, RuntimeError, KeyError, TypeError, ValueError):
             return f" within {one.request.extensions['timeout']['connect']:.3g} s"  # type: ignore[attr-defined]
@@ -254,7 +254,7 @@ def _within(chain: list[BaseException]) -> str:
 
 
 def _unset(chain: list[BaseException], head: str) -> PauseCause | None:
-    """Return what the set-up lacks, by the words of a library that made no call."""
+    """Return what is missing from the setup, judging by the message of a library that made no call."""
     if _NO_PROVIDER.search(head):
         return PauseCause.NO_PROVIDER
     if _NO_ADDRESS.search(head):
@@ -290,7 +290,7 @@ def _is_unpaid(status: int, reply: str, error: Exception) -> bool:
 
 
 def _code(error: Exception) -> str:
-    """Return the provider's own name for the fault, if litellm passes the body on."""
+    """Return the provider's own error codes, if litellm passes the body on."""
     body = getattr(error, "body", None)
     if not isinstance(body, dict):
         return ""
@@ -300,7 +300,7 @@ def _code(error: Exception) -> str:
 
 
 def retry_after(headers: object, now: float) -> float | None:
-    """Return the seconds (>= 0) that the headers of a reply ask to wait; None if they do not or are unreadable."""
+    """Return the seconds (>= 0) that a reply's headers ask to wait, or None if they do not or are unreadable."""
     try:
         found = {str(name).lower(): str(value) for name, value in dict(headers).items()}  # type: ignore[call-overload]
     except (TypeError, ValueError):
@@ -315,7 +315,7 @@ def retry_after(headers: object, now: float) -> float | None:
             return seconds
     try:
         return max(0.0, parsedate_to_datetime(found.get("retry-after", "")).timestamp() - now)
-    except (ValueError, OverflowError):  # a day or a year of many digits
+    except (ValueError, OverflowError):  # such as a day or a year of many digits
         return None
 
 

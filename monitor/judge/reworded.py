@@ -1,4 +1,4 @@
-"""A second judgement by the same judge in other words: the same rubric behind other instructions on how to read."""
+"""A second judgement by the same judge, asked in other words: the same rubric after other instructions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECOND: Final = (
 
 
 class RewordedJudge:
-    """Wraps a judge and asks it each question in other words. A prompt of fixed form is asked as it is, once more."""
+    """Wraps a judge and asks it each question in other words. A prompt of fixed form is asked again unchanged."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge

@@ -18,8 +18,8 @@ CLASSIFIER: Final = "classifier/"
 class Budget(Component):
     """Limits on the cost of evaluations. Periods are calendar hours and days in UTC; counting starts with the process.
 
-    Before a call its highest estimated price is reserved, after it the real price is charged, so calls in flight do not
-    exceed a limit. A call whose reply counts no tokens, or an impossible number of them, is charged at the estimate.
+    Before each call its highest estimated price is reserved, and after it the real price is charged, so calls in flight
+    do not exceed a limit. A call whose reply reports no token count, or an impossible one, is charged at the estimate.
     Evaluations that do not fit are unscored with the reason `budget`. Replicas that share a Kafka source share each
     limit in proportion to their partitions.
     """
@@ -28,7 +28,7 @@ class Budget(Component):
     """Maximum US dollars per day. Requires a model with a known price, or `price`."""
 
     dollars_per_hour: float | None = Field(default=None, gt=0)
-    """Maximum US dollars per hour, so that one bad hour cannot spend the budget of the day."""
+    """Maximum US dollars per hour, so that one bad hour cannot spend the day's budget."""
 
     evaluations_per_day: int | None = Field(default=None, gt=0)
     """Maximum answered judge questions per day, regardless of cost. Cached answers do not count."""
@@ -85,9 +85,9 @@ class JudgeSettings(Component):
     """Whether `api_base` may be a link-local address or a cloud's metadata service, which hand out credentials."""
 
     timeout: Annotated[Duration, Field(gt=0)] = 30.0
-    """Time limit of one call, from connecting to the last byte. A connection that is not made within 80 % of it, or 10
-    seconds, is given up: such a call costs nothing. One that was sent and not answered is charged at its estimate, and
-    so is one whose reply cannot be read."""
+    """Time limit of one call, from connecting to the last byte. A call that cannot connect within 80 % of it, or within
+    10 seconds, is given up and costs nothing. A call that was sent but not answered, or whose reply cannot be read, is
+    charged at its estimate."""
 
     max_attempts: int = Field(default=3, ge=1, le=10)
     """Maximum attempts per question on temporary faults: timeouts, 408, 409, 429, 5xx, broken connections."""
@@ -96,12 +96,12 @@ class JudgeSettings(Component):
     """Maximum calls in flight. Evaluations waiting for a retry do not count."""
 
     max_age: Annotated[Duration, Field(gt=0)] = 600.0
-    """Maximum total time that an evaluation waits for a provider that is down or limits its rate. After that it is
-    unscored."""
+    """Maximum total time that an evaluation waits for a provider that is down or limiting its rate. After that the
+    evaluation is unscored."""
 
     max_retry_after: Annotated[Duration, Field(ge=0)] = 60.0
-    """Maximum `Retry-After` that a single call waits for. A longer one stops all calls until it has passed, for an
-    hour at most: then one call tries whether the provider answers."""
+    """Maximum `Retry-After` that a single call waits for. A longer one stops all calls until it has passed, or for an
+    hour at most; then one call tests whether the provider answers."""
 
     temperature: float | None = Field(default=0.0, ge=0, le=2)
     """Sampling temperature. Not sent if null, or if the model does not accept one."""
@@ -111,8 +111,8 @@ class JudgeSettings(Component):
 
     max_characters: int = Field(default=400_000, ge=1_000)
     """Maximum characters of question, context and response in one call. Lower it for a model with a small context
-    window. Rubrics read a longer context in pieces and keep the relevant passages. If that is still too long, the case
-    is unscored with the reason `too_large`; no case is scored on a part."""
+    window. Rubrics read a longer context in pieces and keep the relevant passages. If these are still too long, the
+    case is unscored with the reason `too_large`; no case is scored on only a part of its texts."""
 
     language: str | None = Field(default=None, pattern=r"^[^\W\d_][\w ()-]{0,39}$")
     """Language of the judge's explanations, such as `German`. Cases may be in any language. Default: mostly English,
@@ -120,13 +120,13 @@ class JudgeSettings(Component):
 
     recheck_share: Rate = 0.01
     """Share of evaluations to repeat, to measure how often the judge disagrees with itself
-    (`ragmonitor_judge_rechecks_total`). The repeat counts towards the budget and in the cost of its result, but in
-    no rate. Evaluators of a group are repeated each on its own. Such a result is published once the repeat has ended,
-    since its row says what came of it: one call later than others."""
+    (`ragmonitor_judge_rechecks_total`). The repeat counts towards the budget and the cost of its result, but not in any
+    rate. Evaluators of a group are repeated individually. The result's row includes the outcome of the repeat, so it is
+    published only after the repeat: one call later than other results."""
 
     budget: Budget = Budget()
-    """Limits on the cost of evaluations. A call reserves the most it may cost and is charged what it did cost; where
-    only calls in flight are in the way, the next one waits for them, up to `max_age`."""
+    """Limits on the cost of evaluations. A call reserves the most it may cost and is charged its actual cost. A call
+    that does not fit only because of calls in flight waits for them, up to `max_age`."""
 
     price: Price | None = None
     """Price of the model, if LiteLLM does not know it or you pay a different one. Discounts, such as for cached input,

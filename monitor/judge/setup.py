@@ -1,6 +1,6 @@
-"""What a judge needs before it can answer: the ways in which that is missing, in words, and what to do about each.
+"""What a judge needs before it can answer: what may be missing, in words, and how to fix each case.
 
-`before_a_call` finds what can be known without one. The rest is what the first call meets (`retry.py`).
+`before_a_call` finds what can be known without a call. The rest shows at the first call (`retry.py`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class PauseCause(StrEnum):
     GONE = "gone"  # the model, the deployment, or the address
     NO_KEY = "no_key"
     NO_ADDRESS = "no_address"
-    NO_PROVIDER = "no_provider"  # the model's name does not say which provider's it is
-    NO_PACKAGE = "no_package"  # one that this provider needs
+    NO_PROVIDER = "no_provider"  # the model's name does not say which provider it belongs to
+    NO_PACKAGE = "no_package"  # a package that this provider needs
 
 
 SAID: Final[Mapping[PauseCause, str]] = {
@@ -36,26 +36,26 @@ SAID: Final[Mapping[PauseCause, str]] = {
 """Each cause in words: the beginning of every message about it."""
 
 UNREACHABLE: Final = "the provider cannot be reached"
-"""The beginning of every message about a connection that was not made, or broke."""
+"""The beginning of every message about a connection that could not be made, or broke."""
 
 MAY_COST: Final = "one call may cost up to"
-"""The beginning of every message about a budget that is smaller than a single call may be."""
+"""The beginning of every message about a budget that is smaller than the possible cost of a single call."""
 
 REDIRECTED: Final = "the address redirects elsewhere, which is not followed"
-"""The beginning of every message about a redirect: the prompt and the key go to no other address."""
+"""The beginning of every message about a redirect: the prompt and the key are never sent to another address."""
 
 
 class SetupFault(NamedTuple):
-    """Why a judge cannot answer, and how that was found out: a sentence without its full stop."""
+    """Why a judge cannot answer: the cause, and the details as a sentence without its full stop."""
 
     cause: PauseCause
     why: str
 
 
 class _Needs(NamedTuple):
-    """What a provider needs: any of these variables as a key, any of those as an address.
+    """What a provider needs: one of the variables `keys` as its key, and one of `addresses` as its address.
 
-    `always`: a key also for an `api_base` of one's own, since the provider's library insists.
+    `always`: it needs a key even with an `api_base`, because the provider's library insists.
     """
 
     keys: tuple[str, ...]
@@ -63,8 +63,8 @@ class _Needs(NamedTuple):
     always: bool = False
 
 
-# Only what litellm itself insists on, or what the provider's own API always needs: a judge that is paused for want of a
-# key that it does not need would be worse than one that meets the fault with its first call.
+# Only what litellm itself insists on, or what the provider's own API always needs: pausing a judge for a key that it
+# does not need would be worse than finding the fault at its first call.
 _PROVIDERS: Final[Mapping[str, _Needs]] = {
     "anthropic": _Needs(
         ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_IDENTITY_TOKEN_FILE"),
@@ -97,7 +97,7 @@ _PROVIDERS: Final[Mapping[str, _Needs]] = {
 def before_a_call(settings: JudgeSettings, environment: Mapping[str, str], place: str) -> SetupFault | None:
     """Return what is missing, as far as the configuration and the environment show it. Needs no network.
 
-    None does not mean that all is well: only some providers are known here.
+    None does not mean that nothing is missing: only some providers are known here.
     """
     needs = _PROVIDERS.get(provider_in(settings.model or ""))
     if needs is None:
@@ -117,18 +117,18 @@ def before_a_call(settings: JudgeSettings, environment: Mapping[str, str], place
 
 
 def place_of(name: str) -> str:
-    """Return the section of a judge by its name, which is empty for the section `judge`."""
+    """Return the configuration section of the judge `name`, which is empty for the section `judge`."""
     return f"judges.{name}" if name else "judge"
 
 
 def provider_in(model: str) -> str:
-    """Return the provider that a model's name begins with; empty where it has none."""
+    """Return the provider that a model's name begins with; empty if it names none."""
     provider, slash, _ = model.partition("/")
     return provider if slash else ""
 
 
 def key_variable(model: str) -> str:
-    """Return the environment variable in which a model's provider expects its key; empty where it is unknown."""
+    """Return the environment variable in which a model's provider expects its key; empty if unknown."""
     needs = _PROVIDERS.get(provider_in(model))
     return needs.keys[0] if needs is not None else ""
 
@@ -155,19 +155,19 @@ _NEW_KEY: Final = "write a valid key to the file in {place}.api_key_file; the ju
 
 
 def remedy(cause: PauseCause, place: str, *, model: str = "", key_file: bool = False) -> str:
-    """Say what to do about a cause. `place` is the judge's section; `key_file`: its key comes from a file."""
+    """Return how to fix a cause, in words. `place` is the judge's section; `key_file`: its key comes from a file."""
     variable = key_variable(model)
     said = _NEW_KEY if cause is PauseCause.REFUSED and key_file else _REMEDIES[cause]
     return said.format(place=place, variable=f", or {variable} in its environment," if variable else "")
 
 
 def cause_in(text: str) -> PauseCause | None:
-    """Return the cause that a message is about: one that `SAID` begins, perhaps after other words."""
+    """Return the cause that a message is about, by its phrase in `SAID` anywhere in the text; None if there is none."""
     return next((cause for cause, said in SAID.items() if said in text), None)
 
 
 def remedy_in(text: str, place: str, settings: JudgeSettings) -> str:
-    """Say what to do about what a message says of a judge's set-up or address; empty where it is about neither."""
+    """Return how to fix the fault of a judge's setup or address that a message reports; empty if it reports none."""
     cause = cause_in(text)
     if cause is not None:
         return remedy(cause, place, model=settings.model or "", key_file=settings.api_key_file is not None)

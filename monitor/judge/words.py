@@ -1,7 +1,7 @@
-"""The provider's own words about a failed call, fit to be shown: one bounded line, no key, nothing of the prompt.
+"""The provider's own words about a failed call, safe to show: one short line, no key, no part of the prompt.
 
-A provider may repeat the key or part of it ("Incorrect API key provided: sk-ab***yz"), and a validation error what was
-sent. Both are removed here, before the words reach a log, a page or a result.
+A provider may repeat the key or part of it ("Incorrect API key provided: sk-ab***yz"), and a validation error may
+repeat what was sent. Both are removed here, before the words reach a log, a page or a result.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 LONGEST: Final = 240
-"""Characters of the provider's words that are shown."""
+"""Maximum characters of the provider's words that are shown."""
 _READ: Final = 4000  # characters of an error that are looked at
 _HIDDEN: Final = "[hidden]"
 _PART: Final = 4  # characters at either end of a key that must not be shown
-_INNER: Final = 6  # and anywhere in it
+_INNER: Final = 6  # characters anywhere in a key that must not be shown
 _SHORTEST_SECRET: Final = 8
-_ECHO, _ECHO_STEP = 12, 6  # letters and digits in a row that stand in the prompt too: it is repeated
+_ECHO, _ECHO_STEP = 12, 6  # this many letters and digits in a row that are also in the prompt: it is being repeated
 
 # What litellm and the SDKs put around the words: `litellm.APIError: AzureException APIError - ...`.
 _PREFIX: Final = re.compile(
@@ -49,10 +49,10 @@ _SECRET_NAME: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGN
 
 
 def own_words(error: BaseException, *, secrets: Iterable[str] = (), prompt: Iterable[str] = ()) -> str:
-    """Return what the provider, or the library that speaks to it, said; empty where it said nothing of use.
+    """Return the message of the provider, or of its client library; empty if it is of no use.
 
-    `secrets` are removed, also in part. A quote from a text of `prompt` is hidden; where the words repeat more of it,
-    all of them are dropped. At most `LONGEST` characters, one line, no control characters.
+    `secrets` are removed, also in part. A quote from a text of `prompt` is hidden; if the message repeats more of it,
+    the whole message is dropped. At most `LONGEST` characters, one line, no control characters.
     """
     text = _of_body(getattr(error, "body", None)) or _of_text(str(error)[:_READ])
     text = _one_line(text)
@@ -65,7 +65,7 @@ def own_words(error: BaseException, *, secrets: Iterable[str] = (), prompt: Iter
 
 
 def secrets_of(environment: Mapping[str, str], *given: str | None) -> list[str]:
-    """Return what must never be shown: the keys `given`, and the variables that are named like one."""
+    """Return what must never be shown: the keys `given`, and the values of variables with names like a key's."""
     named = [
         value for name, value in environment.items() if len(value) >= _SHORTEST_SECRET and _SECRET_NAME.search(name)
     ]
@@ -133,13 +133,13 @@ def _is_secret(token: str, secrets: list[str]) -> bool:
 
 
 def _hide_if_sent(quoted: re.Match[str], sent: list[str]) -> str:
-    """Hide what is quoted if it was sent, however short it is: the words around it may still help."""
+    """Hide quoted text that was sent, however short: the words around it may still help."""
     plain = _plain(quoted[2])
     return f"{quoted[1]}{_HIDDEN}{quoted[1]}" if plain and any(plain in one for one in sent) else quoted[0]
 
 
 def _repeats(text: str, sent: list[str]) -> bool:
-    """Tell whether the text has a run of what was sent, however spaced, quoted or escaped, or a whole short message."""
+    """Return whether the text repeats a run of what was sent, or a whole short message; punctuation is ignored."""
     plain = _plain(text)
     windows = [plain[at : at + _ECHO] for at in range(0, max(len(plain) - _ECHO, 0) + 1, _ECHO_STEP)]
     if any(window in one for one in sent for window in windows if len(window) == _ECHO):

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 
 class Ack:
-    """Reports once that all data that it covers is safe. It is the only way back in the pipeline.
+    """Reports, once, that all the data it covers is safe. It is the only signal that travels back up the pipeline.
 
-    It is made by the owner of the durable copy: the spool, which may then delete a record, or a Kafka source, which may
-    then commit an offset. Each holder settles its own share. When the last one does, `settled` is called, once.
+    It is created by the owner of the durable copy: the spool, which may then delete a record, or a Kafka source, which
+    may then commit an offset. Each holder settles its own share. When the last holder does, `settled` is called, once.
 
     Args:
         settled: called when every share is settled.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CanaryRun:
-    """One run compared with the reference: numbers of scores that are the `same`, `stricter` or `milder`.
+    """One run compared with the reference: how many scores are the `same`, `stricter` or `milder`.
 
-    Stricter: a defect where the reference has none; milder: the reverse. `at` is its end in seconds since the epoch,
-    `tolerance` the share of differing scores, 0 to 1, that is still normal.
+    Stricter: a defect where the reference has none; milder: the reverse. `at` is the end of the run in seconds since
+    the epoch, `tolerance` the share of differing scores, 0 to 1, that is still normal.
     """
 
     at: float

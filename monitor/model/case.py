@@ -21,22 +21,22 @@ DOCUMENT_KINDS: Final[tuple[DocumentKind, ...]] = get_args(DocumentKind)
 
 _LONGEST_APP: Final = 128
 _APP_READ: Final = 8 * _LONGEST_APP
-"""How many characters of a name are looked at: a stranger may send a megabyte."""
+"""How many characters of a name are looked at: an untrusted sender may send a megabyte."""
 
 
 def app_name(given: str) -> str:
     """Return the one name that a service has in cases, metrics, alerts, the configuration and commands.
 
-    White space of any kind becomes a single space, and is removed at both ends; any other character that cannot be
-    printed becomes `?`; at most 128 characters. A name that this function has made stays as it is. Empty where nothing
-    is left.
+    Each run of white space becomes a single space, and is removed at both ends; any other character that cannot be
+    printed becomes `?`; the name is cut to 128 characters. A name that this function returned is returned unchanged.
+    Empty if nothing is left.
     """
     spaced = " ".join(given[:_APP_READ].split())[:_LONGEST_APP].rstrip()
     return spaced if spaced.isprintable() else "".join(one if one.isprintable() else "?" for one in spaced)
 
 
 class ReadingStatus(StrEnum):
-    """What could be read of a trace or a row. Evaluators run on `ready` requests only."""
+    """How much of a trace or a row could be read. Evaluators run on `ready` requests only."""
 
     READY = "ready"  # a question and its answer, with or without context
     CONTENT_MISSING = "content_missing"  # a question was answered, but its texts were not sent
@@ -46,16 +46,16 @@ class ReadingStatus(StrEnum):
 
 
 class ContextStatus(StrEnum):
-    """How the context of a case came about. An empty context is a context: only the last two keep it from judges."""
+    """How the context of a case came about. An empty context is still judged: only the last two statuses prevent it."""
 
     RETRIEVED = "retrieved"  # documents or the results of tools
     RETRIEVED_NOTHING = "retrieved_nothing"  # a retrieval took place and found nothing
-    NO_RETRIEVAL = "no_retrieval"  # the model answered without one
-    NOT_RECORDED = "not_recorded"  # a retrieval took place, and not all of its texts were sent
+    NO_RETRIEVAL = "no_retrieval"  # the model answered without a retrieval
+    NOT_RECORDED = "not_recorded"  # a retrieval took place, but not all of its texts were sent
 
     @property
     def words(self) -> str:
-        """Return what people read."""
+        """Return the status in words for people."""
         return "found nothing" if self is ContextStatus.RETRIEVED_NOTHING else self.value.replace("_", " ")
 
 
@@ -73,15 +73,15 @@ class Traffic(StrEnum):
 
 
 def plain(one: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass that holds no other one: ten times as fast as `asdict`, which copies deeply."""
+    """Return the fields of a dataclass without nested ones: ten times as fast as `asdict`, which copies deeply."""
     return {name: getattr(one, name) for name in one.__dataclass_fields__}
 
 
 def changed(one: T, **given: Any) -> T:
-    """Return a copy of a dataclass with slots that has other values for the fields `given`.
+    """Return a copy of a dataclass with slots in which the fields `given` have new values.
 
-    Unlike with `dataclasses.replace` nothing is checked or corrected, and it takes 3 us for a case instead of 8: for
-    values that belong there, on the way of every request.
+    Unlike `dataclasses.replace` it checks and corrects nothing, and takes 3 us for a case instead of 8. It is for
+    values known to be valid, on the path of every request.
     """
     kind: Any = type(one)
     copy: T = object.__new__(kind)
@@ -148,7 +148,7 @@ class Case:
     `request_id` is the trace id (hex) or the id of a row; where these hold several requests, it is followed by a slash
     and the id of the request's span, or the number of the turn. `span_id` is the generation that results are attached
     to.
-    `probability` (0 < p <= 1) is that with which the case was kept; its inverse is the weight of the case in all rates.
+    `probability` (0 < p <= 1): that the case was kept; its inverse is the weight of the case in all rates.
     `answered_at` is the wall-clock second at which the answer ended, 0 if unknown; `seconds` is how long it took.
     `prompt` is what the service sent to the model, if its traces say so. The pipeline decides `traffic`.
     """
@@ -198,9 +198,9 @@ class Case:
     ) -> Case:
         """Build a case from a question, its answer, and the documents that were retrieved.
 
-        An empty list of documents means that a retrieval found nothing; None, that there was no retrieval.
-        Without a `request_id` it is a hash of all texts: the same texts give the same case. Raises `TypeError` for
-        anything that is no text where one is expected.
+        An empty list of documents means that a retrieval found nothing; None means that there was no retrieval.
+        Without a `request_id` the id is a hash of all texts, so the same texts give the same id. Raises `TypeError` for
+        anything that is not a text where a text is expected.
         """
         for name, text in (("query", query), ("response", response), ("request_id", request_id), ("app", app)):
             if not isinstance(text, str):
@@ -230,7 +230,7 @@ class Case:
 
     @property
     def trace_id(self) -> str:
-        """The id of the trace that the request came in; of a row that names none, its id."""
+        """The id of the trace that the request came in, or the row's id if it names no trace."""
         return trace_of(self.request_id)
 
     @property
@@ -250,7 +250,8 @@ class Case:
     def as_row(self) -> dict[str, Any]:
         """Return the row that `rag-monitor cases` prints, in plain JSON types.
 
-        Read again it is the same case. `source`, `probability` and `traffic` are not in it: the reader decides.
+        Reading the row gives the same case. It does not hold `source`, `probability` and `traffic`: its reader sets
+        them.
         """
         expected = self.expected_retrieved_context
         return {
@@ -280,7 +281,7 @@ _ONE_OF_SEVERAL: Final = re.compile(r"([0-9a-f]{32})/(?:[0-9a-f]{16}|\d{1,6})")
 
 
 def trace_of(request_id: str) -> str:
-    """Return the id of the trace that a request is one of several of; `request_id` itself otherwise."""
+    """Return the id of the trace if a request is one of several in it, otherwise `request_id` itself."""
     found = _ONE_OF_SEVERAL.fullmatch(request_id)
     return found[1] if found is not None else request_id
 
@@ -295,7 +296,7 @@ def _documents(name: str, given: Iterable[str | Document]) -> tuple[Document, ..
 class Joined(NamedTuple):
     """A span that a case was read from.
 
-    Its role and dialect are as in `stages.Observation`, empty where no dialect knew it.
+    Its role and dialect are as in `stages.Observation`, and empty if no dialect recognised it.
     """
 
     name: str
@@ -306,12 +307,12 @@ class Joined(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the conventions made of one trace: a status, the case as far as it could be read, and why not further.
+    """The result of reading one trace: a status, the case as far as it could be read, and why no more could be read.
 
-    A `ready` case has an `error`, too, where the texts of its documents were not sent.
+    A `ready` case also has an `error` if the texts of its documents were not sent.
 
-    `joined` are the spans that were looked at, from the root downwards, the first few dozen; `external_scores` are
-    those of the request that its own trace carries.
+    `joined` are the first few dozen spans that were looked at, from the root downwards; `external_scores` are scores of
+    the request that came in its own trace.
     """
 
     status: ReadingStatus
@@ -328,10 +329,9 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class TraceReading:
-    """What was read of one trace or row: a reading for each request in it, oldest first, and at least one.
+    """The result of reading one trace or row: a reading for each request in it, oldest first, and at least one.
 
-    A trace without a request has one reading that says so. `left_out` counts requests beyond the limit on requests of
-    one trace.
+    A trace without a request has one reading that says so. `left_out` counts requests beyond the limit per trace.
     """
 
     readings: tuple[Reading, ...]

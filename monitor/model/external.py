@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 USER_FEEDBACK: Final = "user_feedback"
-"""Name of the evaluator that stands for users."""
+"""Name of the evaluator under which users' feedback is counted."""
 
 LONGEST_NAME: Final = 128
 LONGEST_TEXT: Final = 4_000
@@ -33,8 +33,9 @@ class ExternalScore:
     and `label` empty if not given. `annotator` is the kind of author as sent (`HUMAN`, `LLM`, `CODE`), `at` the time of
     the score in seconds since the epoch, 0 if unknown. `key` is the author's own id for it, `user` who gave it; neither
     leaves the monitor. `error`: why its author gave no score. `fault`: why it cannot be used, one of `FAULTS`. `app` is
-    the sender, not necessarily the service that was scored. `probability` (0 < p <= 1) is that of having kept the trace
-    it came in; its inverse is the weight. `linked`: it came in another trace than the one that it is about.
+    the sender, not necessarily the service that was scored. `probability` (0 < p <= 1) is the probability with which
+    the trace it came in was kept; its inverse is the weight. `linked`: it came in a different trace from the one it is
+    about.
     """
 
     request_id: str
@@ -64,7 +65,7 @@ class ExternalScore:
 
     @property
     def identity(self) -> str:
-        """Distinguishes scores of one evaluator on one request; a repeat has the same. 16 hex digits.
+        """Distinguishes scores of one evaluator on one request; a repeat has the same identity. 16 hex digits.
 
         Without `key` it is derived from user, value and label, so a user who changes their mind has given two scores.
         """

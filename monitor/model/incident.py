@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 STEPS_AT_MOST: Final = 60
-"""Steps of an incident that are kept: the first third of them, and the latest."""
+"""Maximum number of steps kept of an incident: the first third of them, and the latest."""
 
 
 class IncidentEnd(StrEnum):
@@ -73,10 +73,10 @@ class IncidentStep(NamedTuple):
 class Incident:
     """The course of one incident. Times are wall-clock seconds.
 
-    `fired`: when the first alert fired; `checked`: when one last fired. `ended` and `end` are None while it lasts.
-    `severity` is the highest that fires, or fired last; `worst` the highest of all. `version` is the evaluator's.
-    `window`: the seconds over which the rate was too high when it fired.
-    `defect_rule` names the rule that the alert brings itself, otherwise it is empty.
+    `fired`: when the first alert fired; `checked`: when an alert was last seen firing. `ended` and `end` are None while
+    the incident is open. `severity` is the highest of the alerts firing now (or last); `worst` is the highest so far.
+    `version` is the evaluator's. `window`: the seconds over which the rate was too high when the first alert fired.
+    `defect_rule` names the alert's own defect rule, if it has one; otherwise it is empty.
     """
 
     id: str
@@ -97,12 +97,12 @@ class Incident:
 
     @property
     def open(self) -> bool:
-        """Whether it lasts."""
+        """Whether the incident has not ended."""
         return self.ended is None
 
 
 def incident_id(app: str, evaluator: str, defect_rule: str, fired: float) -> str:
-    """Return the id of an incident: the day on which it fired, and 8 hex digits. The same for the same arguments."""
+    """Return the id of an incident: the day it fired and 8 hex digits. The same arguments give the same id."""
     what = "\x1f".join((app, evaluator, defect_rule, f"{fired:.0f}"))
     digits = hashlib.blake2b(what.encode("utf-8", "replace"), digest_size=4).hexdigest()
     return f"{datetime.fromtimestamp(fired, UTC):%Y%m%d}-{digits}"
@@ -117,11 +117,13 @@ class IncidentOnset(NamedTuple):
 
 
 class IncidentImpact(NamedTuple):
-    """The answers from the onset to the end, or until now: scored ones, and estimates for all answers.
+    """The answers from the onset to the end, or until now: counts of scored answers, and estimates for all answers.
 
-    Where the onset is not known, from the beginning of the window in which the rate was too high when the alert fired.
+    If the onset is unknown, counting starts at the beginning of the window in which the rate was too high when the
+    alert fired.
 
-    `answers` and `bad_answers` stand for all answers, not only the scored ones; the limits are those of 95 %.
+    `answers` and `bad_answers` are estimates for all answers, not only the scored ones; `bad_lower` and `bad_upper` are
+    the limits of the 95 % interval.
     """
 
     since: float
@@ -136,7 +138,7 @@ class IncidentImpact(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentAnswer:
-    """One of the worst answers of an incident. Texts are excerpts, None where they are not stored.
+    """One of the worst answers of an incident. Texts are excerpts, or None if they are not stored.
 
     `user` is a pseudonym, for erasure only.
     """
@@ -152,7 +154,7 @@ class IncidentAnswer:
 
 
 class IncidentNote(NamedTuple):
-    """What a person noted, when, and who it was."""
+    """A person's note on an incident: when, by whom, and its text."""
 
     at: float
     who: str
@@ -161,7 +163,7 @@ class IncidentNote(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentRecord:
-    """All that is kept of an incident. `diagnoses` has those `at its height` and `at its end`, in plain JSON types."""
+    """Everything stored about an incident. `diagnoses`: `at its height` and `at its end`, in plain JSON types."""
 
     incident: Incident
     onset: IncidentOnset | None = None
@@ -173,12 +175,12 @@ class IncidentRecord:
 
     @property
     def began(self) -> float:
-        """When the rate rose, if that is known, or when the first alert fired."""
+        """When the rate rose, or when the first alert fired if that is unknown."""
         return self.onset.at if self.onset is not None else self.incident.fired
 
 
 def as_object(value: Any) -> Any:
-    """Return a value of this file in plain JSON types, with the names of its fields; without users."""
+    """Return a value of this module in plain JSON types, with the names of its fields, but without `user`."""
     if is_dataclass(value):
         return {one.name: as_object(getattr(value, one.name)) for one in fields(value) if one.name != "user"}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):

@@ -1,4 +1,4 @@
-"""What people say about results of a judge, and how the results came to them."""
+"""Labels: people's verdicts on results of a judge, and how those results were chosen for review."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from enum import StrEnum
 from typing import Final
 
 LATEST: Final = 253_402_300_800.0
-"""Wall-clock second, the year 10000: labels are given before it, and not before 1970. Others no calendar can write."""
+"""Wall-clock second, the year 10000. Labels must lie between 1970 and here, where `datetime` can represent them."""
 
 
 class LabelVerdict(StrEnum):
-    """What a person says of an answer. A closed set."""
+    """A person's verdict on an answer. A closed set."""
 
     GOOD = "good"
     DEFECT = "defect"
@@ -20,7 +20,7 @@ class LabelVerdict(StrEnum):
 
 
 class LabelDraw(StrEnum):
-    """How a result came to its reviewer. A closed set."""
+    """How a result was chosen for its reviewer. A closed set."""
 
     UNIFORM = "uniform"
     STRATIFIED = "stratified"
@@ -35,27 +35,27 @@ class LabelDraw(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What one person says of one result.
+    """One person's verdict on one result.
 
     Attributes:
-        result_id: of the result.
-        request_id: of the request that the result is about.
+        result_id: id of the result.
+        request_id: id of the request that the result is about.
         app: the service that answered.
-        evaluator: which evaluator judged; `version` is its version.
-        version: see `evaluator`.
-        reviewer: who says so.
-        verdict: what they say.
-        level: the level of the evaluator's scale that the reviewer chose; None where they chose none.
+        evaluator: the evaluator that judged.
+        version: the version of the evaluator.
+        reviewer: who gave the label.
+        verdict: their verdict.
+        level: the level of the evaluator's scale that the reviewer chose, or None.
         comment: free text of the reviewer; may be empty.
         at: wall-clock second of the label.
-        draw: how the result came to the reviewer.
-        probability: the chance with which this draw takes this result, among the judged results of its app, evaluator
-            and version; None unless `draw` measures.
+        draw: how the result was chosen for the reviewer.
+        probability: the probability with which this draw takes this result, among the judged results of its app,
+            evaluator and version; None unless `draw` measures.
         judged_defect: whether the judge called the answer a defect when the label was given.
-        score: the judge's score at that time; None where the label came without.
-        weight: for how many requests the result stands in the rates, 1 / (probability that it was judged).
-        user: the pseudonym of the user who asked; empty where it is not known.
-        answered_at: wall-clock second of the answer; 0.0 where it is not known.
+        score: the judge's score at that time; None if the label came without a score.
+        weight: how many requests the result stands for in the rates, 1 / (probability that it was judged).
+        user: the pseudonym of the user who asked; empty if unknown.
+        answered_at: wall-clock second of the answer; 0.0 if unknown.
     """
 
     result_id: str
@@ -78,13 +78,13 @@ class Label:
 
     @property
     def design_weight(self) -> float:
-        """For how many requests the label stands: the weight of its result by the probability of its draw."""
+        """How many requests the label stands for: its result's weight over its draw's probability."""
         return self.weight / (self.probability or 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewDraw:
-    """A result that was drawn for review: when, and with which chance. The other fields are those of `Label`."""
+    """A result drawn for review: when, and with which probability. The other fields are those of `Label`."""
 
     result_id: str
     request_id: str
@@ -100,7 +100,7 @@ class ReviewDraw:
 def is_test(request_id: str) -> bool:
     """Return whether a request belongs to the half whose labels measure the judge.
 
-    The other half may be shown to it, as examples. The same on every machine and every time.
+    The other half may be shown to the judge as examples. The answer is the same on every machine and every time.
     """
     text = request_id.encode("utf-8", "replace")  # as it is stored
     return hashlib.blake2b(text, digest_size=8, person=b"label-half").digest()[0] < 128  # noqa: PLR2004 - half of a byte

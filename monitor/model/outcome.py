@@ -34,7 +34,7 @@ class SkippedReason(StrEnum):
 
 
 def skipped_in_words(reason: str) -> str:
-    """Return a `SkippedReason` as a clause: `the answer only refuses`. A reason that is not known stays as it is."""
+    """Return a `SkippedReason` as a clause: `the answer only refuses`. An unknown reason is returned as it is."""
     return _SKIPPED.get(reason, reason)
 
 
@@ -55,14 +55,14 @@ _SKIPPED: Mapping[str, str] = {
 
 
 def without_context(case: Case) -> SkippedReason | None:
-    """Return why nothing that needs the context can be said of a case; None if it can, even if that is empty."""
+    """Return why evaluators that need the context do not apply to a case; None if they do, as for an empty context."""
     if case.context_status is ContextStatus.NO_RETRIEVAL:
         return SkippedReason.NO_RETRIEVAL
     return SkippedReason.CONTEXT_NOT_RECORDED if case.context_status is ContextStatus.NOT_RECORDED else None
 
 
 class UnscoredReason(StrEnum):
-    """Why an evaluation came to no score. A closed set."""
+    """Why an evaluation has no score. A closed set."""
 
     TIMEOUT = "timeout"
     RATE_LIMITED = "rate_limited"
@@ -98,7 +98,7 @@ class Evidence:
 
     @property
     def place(self) -> tuple[int, int] | None:
-        """Return both offsets; None if it has no place."""
+        """Return both offsets, or None if the claim is not a literal passage of the response."""
         return None if self.start is None or self.end is None else (self.start, self.end)
 
 
@@ -108,9 +108,9 @@ class Score:
 
     `measures` are numbers by name that a local evaluator computed on the way, for samplers; they are not stored.
     `facts` are short words by name about the request, such as the kind of an attack: rates of judged evaluators can be
-    sliced by them. `contradicts`: the judge's explanation says the opposite of the value. `claims_not_found`: so many
-    claims that the judge quotes are not in the response; they count for nothing. `used_sources` has a digit for each
-    source of the case, 1 where the response uses it and 0 where it does not; empty where the evaluator does not look.
+    sliced by them. `contradicts`: the judge's explanation says the opposite of the value. `claims_not_found`: how many
+    of the claims that the judge quotes are not in the response; they are ignored. `used_sources` has a digit for each
+    source of the case, 1 if the response uses it and 0 if it does not; empty if the evaluator does not check this.
     """
 
     kind: ClassVar[Literal["score"]] = "score"
@@ -135,7 +135,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Unscored:
-    """The evaluator applies, but there is no score. It is in no weight, no mean and no rate."""
+    """The evaluator applies, but there is no score. It does not count in any weight, mean or rate."""
 
     kind: ClassVar[Literal["unscored"]] = "unscored"
     reason: UnscoredReason
@@ -169,7 +169,7 @@ class Scale:
     whole: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a scale that its levels do not cover."""
+        """Reject a scale that is not covered by its levels."""
         starts = [level.start for level in self.levels]
         if not starts or starts != sorted(set(starts)) or starts[0] != self.lowest or not self.lowest < self.highest:
             raise ValueError(
@@ -195,7 +195,7 @@ class Scale:
         return "share" if (self.lowest, self.highest) == (0.0, 1.0) else "score"
 
     def holds(self, value: float) -> bool:
-        """Tell whether `value` is on the scale. NaN and infinities never are."""
+        """Return whether `value` is on the scale. NaN and infinities never are."""
         return self.lowest <= value <= self.highest and (not self.whole or value == math.floor(value))
 
     def level(self, value: float) -> str:
@@ -233,17 +233,17 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class DefectRule:
-    """Decides when a score is a defect. It has three forms, so that a direction cannot be inverted by accident.
+    """Decides when a score is a defect. The direction is part of `kind`, so it cannot be inverted by accident.
 
-    `below`: the value is below the threshold. `at_least`: it is the threshold or more. `label`: the label is this one.
-    `never`: no score is one. An evaluator with this rule only ranks answers; its scores are in no rate and no alert.
+    `below`: the value is below the threshold. `at_least`: it is the threshold or more. `label`: the label is `label`.
+    `never`: no score is a defect. An evaluator with this rule only ranks answers; its scores count in no rate or alert.
     """
 
     kind: Literal["below", "at_least", "label", "never"]
     threshold: float = 0.0
     label: str = ""
     levels: tuple[str, ...] = field(default=(), compare=False)
-    """The levels that are defective, the mildest first; empty if the rule reads a label or cuts through a level."""
+    """The defective levels, the mildest first; empty if the rule uses a label or its threshold lies inside a level."""
 
     def on(self, scale: Scale) -> DefectRule:
         """Return the same rule with the names of its levels on `scale`."""
@@ -256,7 +256,7 @@ class DefectRule:
 
     @property
     def name(self) -> str:
-        """A short name, by its level where it has one: `low or higher`, `high`, `below 2.5`, `label attack`."""
+        """A short name, from its levels if it has any: `low or higher`, `high`, `below 2.5`, `label attack`."""
         if self.kind == "label":
             return f"label {self.label}"
         if self.kind == "never":
@@ -268,7 +268,7 @@ class DefectRule:
 
     @property
     def words(self) -> str:
-        """The rule as texts for people have it: `level low or higher (2 or more)`, `a score below 2.5`."""
+        """The rule in words for people: `level low or higher (2 or more)`, `a score below 2.5`."""
         if self.kind == "label":
             return f"the label {self.label!r}"
         if self.kind == "never":
@@ -280,11 +280,11 @@ class DefectRule:
 
     @property
     def predicate(self) -> str:
-        """What the rule says of defective answers: they `are of level low or higher (2 or more)`."""
+        """The rule as a predicate of defective answers: they `are of level low or higher (2 or more)`."""
         return f"are of {self.words}" if self.levels else f"have {self.words}"
 
     def matches(self, score: Score) -> bool:
-        """Tell whether `score` is a defect."""
+        """Return whether `score` is a defect."""
         if self.kind == "below":
             return score.value < self.threshold
         if self.kind == "at_least":
@@ -313,13 +313,13 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of one evaluation: US dollars, tokens, seconds of wall clock, calls. A local evaluator only takes time.
+    """The cost of one evaluation: US dollars, tokens, wall-clock seconds, calls. A local evaluator only takes time.
 
     Dollars, tokens and calls of a result include those of a second judgement and of a repeat (`recheck`).
 
-    `attempts` counts the calls, also those that came to no verdict. A call for several evaluators is divided among
-    them, and the first has its attempt. `asked`: a judge gave a verdict, and not from its cache; `cached`: all verdicts
-    are from there. `tries` are all calls in order, including those of questions that failed.
+    `attempts` counts the calls, including those without a verdict. The cost of a call for several evaluators is divided
+    among them, and its attempt is counted for the first. `asked`: a judge gave a verdict that was not cached; `cached`:
+    all verdicts came from the cache. `tries` are all calls in order, including those of questions that failed.
     """
 
     model: str = ""
@@ -333,7 +333,7 @@ class Cost:
     asked: bool = False
 
     def with_another(self, other: Cost) -> Cost:
-        """Return this cost with the dollars, tokens and calls of another judgement. The rest tells of the first."""
+        """Return this cost plus the dollars, tokens and calls of another judgement. All other fields stay as here."""
         return replace(
             self,
             dollars=self.dollars + other.dollars,
@@ -347,9 +347,9 @@ class Cost:
 class Selection:
     """How the case was sampled for the evaluator: what its sampler needs in order to learn from the result.
 
-    `probability` and `target` are as in `stages.SamplingDecision`. `inputs` are the numbers that the sampler saw of the
-    case, empty if it looks at none; `inputs_version` is the version of their definitions, 0 without any. `shift` is
-    what it added to the log odds of a defect for other reasons.
+    `probability` and `target` are as in `stages.SamplingDecision`. `inputs` are the numbers about the case that the
+    sampler used, empty if it uses none; `inputs_version` is the version of their definitions, 0 without inputs. `shift`
+    is what the sampler added to the log odds of a defect for other reasons.
     """
 
     probability: float
@@ -363,15 +363,15 @@ class RateScope(StrEnum):
     """Whether a result counts in the rates that alerts look at."""
 
     LIVE = "live"
-    LATE = "late"  # the answer is too old: it would look like news
+    LATE = "late"  # the answer is too old: it would look like a recent one
     NON_PRODUCTION = "non_production"  # not production traffic
     BACKFILL = "backfill"  # evaluated later, on request
-    USER_DISLIKED = "user_disliked"  # evaluated because its user disliked the answer, so no random sample
+    USER_DISLIKED = "user_disliked"  # evaluated because its user disliked the answer, so not a random sample
     RANKING = "ranking"  # the score only puts answers in order: no score of this evaluator is a defect
 
 
 class RecheckOutcome(StrEnum):
-    """What a judge said when it was asked the same a second time. A closed set."""
+    """How a judge's second answer to the same question compares with its first. A closed set."""
 
     SAME = "same"
     OTHER = "other"  # one says defect, the other good
@@ -381,8 +381,8 @@ class RecheckOutcome(StrEnum):
 class SessionProducts(NamedTuple):
     """What a scored answer adds to the sums of the products of weights within its session.
 
-    `defects` is of pairs of defects, `every` of pairs of any answers, `both` of pairs of a defect with any answer. An
-    answer makes a pair with itself.
+    `defects` sums over pairs of defects, `every` over pairs of any answers, `both` over pairs of a defect with any
+    answer. An answer also forms a pair with itself.
     """
 
     defects: float
@@ -397,12 +397,12 @@ class EvaluationResult:
     `weight` is 1 / (product of the probabilities with which the case and this evaluation were sampled). It counts only
     if the outcome is a `Score`; only then are `level` and `defect` set. The case keeps only attributes that may leave
     the monitor. `selection` is None without sampling. `score_source` says whether the monitor or someone else scored;
-    `key` distinguishes several external scores of one case. `alert_defects` says whether a score is a defect by the
-    rules that alerts bring themselves, by the rule's name. `origin` is the origin of a case that was evaluated later:
-    `kafka`, `spool`, `file` or `missed`. `session_products`, by the rule's name or empty for the evaluator's own, are
-    set when a live score is counted. `second` is the second judgement of a severe answer, `recheck` what came of asking
-    the judge again; None where it was not. `known_id` is the id of a result that was read from the history, which holds
-    no `key`.
+    `key` distinguishes several external scores of one case. `alert_defects` says whether the score is a defect by the
+    own rules of alerts, keyed by the rule's name. `origin` is the origin of a case that was evaluated later:
+    `kafka`, `spool`, `file` or `missed`. `session_products`, keyed by the rule's name (empty for the evaluator's own
+    rule), are set when a live score is counted. `second` is the second judgement of a severe answer, or None; `recheck`
+    is the result of asking the judge again, or None if it was not asked again. `known_id` is the id of a result that
+    was read from the history, which does not store `key`.
     """
 
     case: Case
@@ -442,8 +442,9 @@ class EvaluationResult:
 def result_id(request_id: str, evaluator: str, version: str, key: str = "") -> str:
     """Return the id of a result, a hash of the request, the evaluator and its version. 32 hex digits.
 
-    The span is not part of it: if only a part of a trace comes again, the answer may seem to be in another span. It is
-    asked for when a case is drawn, when its result is published and when that is written: the latest are remembered.
+    The span is not part of the hash: if only a part of a trace arrives again, the answer may seem to be in another
+    span. The latest ids are cached, since each is needed when a case is drawn and when its result is published and
+    written.
     """
     text = "\x1f".join((request_id, evaluator, version, *((key,) if key else ())))
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -14,13 +14,13 @@ class EvaluatorDecision:
     """What one evaluator did with one case.
 
     `missing` is the reason why it does not apply, else empty. `probability`, `target` and `thinned` are as in
-    `stages.SamplingDecision`, the first two None without sampling; `room` is the share of the probability that the
+    `stages.SamplingDecision`; the first two are None without sampling. `room` is the share of the probability that the
     app's quota left, 0 to 1. `chosen`: sampled; `repeated`: evaluated before.
 
     `outcome` is `score`, `skipped`, `unscored`, or empty if unfinished; `reason` and `detail` say why it is not
-    `score`. `second` is the `SevereOutcome` of the second judgement of a severe answer, else empty; `second_score` its
-    score, if it came to one. `waited` is seconds in the judge's queue, None if it never left it; `seconds` those from
-    sampling to the outcome.
+    `score`. `second` is the `SevereOutcome` of the second judgement of a severe answer, else empty; `second_score` is
+    its score, if it has one. `waited` is seconds in the judge's queue, None if it never left the queue; `seconds` is
+    the time from sampling to the outcome.
     """
 
     evaluator: str
@@ -47,12 +47,12 @@ class EvaluatorDecision:
 class RequestRecord:
     """What happened to one request that head sampling kept.
 
-    `outcome` is where it ended in the ledger, empty while in progress; `detail` adds the missing part, the missing
-    texts or the option that dropped it. `closed` says why its trace was closed, empty for a row. `probability` is that
-    of head sampling, `draw` the hash value that evaluators' probabilities are compared with, 0 to 1. `spans` and
-    `records` count what arrived, `joined` are the first spans of the request. `context` is a `ContextStatus`, empty
-    where nothing was read. `part_of` is the trace or row that holds it, where that holds several; else empty. Times are
-    in seconds since the epoch.
+    `outcome` is its final outcome in the ledger, empty while in progress; `detail` adds the missing part, the missing
+    texts or the option that dropped it. `closed` says why its trace was closed, and is empty for a row. `probability`
+    is the head sampling probability, `draw` the hash value, 0 to 1, that evaluators' probabilities are compared with.
+    `spans` and `records` count what arrived; `joined` are the first spans of the request. `context` is a
+    `ContextStatus`, empty if nothing was read. `part_of` is the trace or row that holds it if that holds several
+    requests, else empty. Times are in seconds since the epoch.
     """
 
     request_id: str
@@ -76,7 +76,7 @@ class RequestRecord:
 
 
 class RequestStep(NamedTuple):
-    """The key of sums per minute: where requests ended, and what evaluators did with cases.
+    """The key of sums per minute: how requests ended, and what evaluators did with cases.
 
     For the end of a request, `evaluator` is empty and `step` is the outcome. Otherwise `source` is empty and `step` is
     one of `missing`, `not_chosen`, `repeated`, `score`, `late`, `non_production`, `skipped`, `unscored`, with the

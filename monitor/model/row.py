@@ -15,9 +15,9 @@ SOURCE: Final = "cases"
 class Row(NamedTuple):
     """One row of a known shape, still as JSON.
 
-    `content` is compact JSON on one line. `request_id` is the row's own id, else a hash of the row, so that a repeated
-    row has the same. `app` is empty if neither the row nor its sender names one. `unused` are the names of fields that
-    are not read, the first 20.
+    `content` is compact JSON on one line. `request_id` is the row's own id, or else a hash of the row, so that a
+    repeated row gets the same id. `app` is empty if neither the row nor its sender names one. `unused` are the names of
+    the first 20 fields that are not read.
     """
 
     request_id: str
@@ -30,8 +30,8 @@ class Row(NamedTuple):
 class RowBatch:
     """One delivery of rows.
 
-    `source` is the type of the source. `invalid` counts rows of the delivery that can never be read. `app` is the app
-    of rows that name none. `ack` is as in `SpanBatch`.
+    `source` is the type of the source. `invalid` counts rows of the delivery that can never be read. `app` applies to
+    rows that do not name an app. `ack` is as in `SpanBatch`.
     """
 
     source: str

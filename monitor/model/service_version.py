@@ -54,7 +54,7 @@ def _fingerprint(joined: str) -> str:
 
 
 class SeenVersion(NamedTuple):
-    """A service version with results: times of the first and the last of them, in seconds since the epoch."""
+    """A service version with results, and the times of its first and last result, in seconds since the epoch."""
 
     app: str
     evaluator: str

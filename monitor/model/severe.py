@@ -10,7 +10,7 @@ from typing import Final
 
 
 class SevereOutcome(StrEnum):
-    """What the second judgement of a severe case said. A closed set."""
+    """The result of the second judgement of a severe case. A closed set."""
 
     CONFIRMED = "confirmed"
     REFUTED = "refuted"
@@ -24,12 +24,12 @@ SECOND: Final[Mapping[str, str]] = MappingProxyType(
         SevereOutcome.UNSCORED: "without a score",
     }
 )
-"""What a second judgement said, in words."""
+"""The result of a second judgement, in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecondJudgement:
-    """The second judgement of a severe answer: its score, None where it came to none, and the judge's model."""
+    """The second judgement of a severe answer: its outcome, its score (None if there is none) and the judge's model."""
 
     outcome: SevereOutcome
     score: float | None
@@ -37,7 +37,7 @@ class SecondJudgement:
 
 
 class SevereCall(StrEnum):
-    """What a person says of a confirmed case. A closed set."""
+    """A person's verdict on a confirmed case. A closed set."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -47,7 +47,7 @@ class SevereCall(StrEnum):
 class SevereCase:
     """The first confirmed case of a session. `app` is a label value, `at` the wall-clock second of the confirmation.
 
-    `request_id` is empty once results are no longer kept. `call` is None until a person has said what it was.
+    `request_id` is empty once results are no longer kept. `call` is None until a person has given a verdict.
     """
 
     app: str

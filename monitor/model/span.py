@@ -27,10 +27,10 @@ class EncodedGroup(NamedTuple):
 
 
 class RefusedGroup(NamedTuple):
-    """Spans (or log records) of one resource and one scope that are not taken.
+    """Spans (or log records) of one resource and one scope that were refused.
 
-    `why` follows their number: `1 span` `larger than max_span_bytes`. A resource or scope that is too large itself is
-    empty here.
+    `why` completes a sentence that begins with their number: `1 span` `larger than max_span_bytes`. A resource or scope
+    that is itself too large is empty here.
     """
 
     resource: bytes
@@ -52,8 +52,8 @@ class SpanBatch:
     """One delivery of spans or log records as protobuf, cut apart and not decoded further.
 
     `source` is the type of the source. With an `ack` the sender holds the durable copy: the batch is not written to
-    disk, and the ack is settled when every result has been delivered. `refused` came with it and is not taken: the
-    traces that it belongs to are incomplete without it.
+    disk, and the ack is settled when every result has been delivered. `refused` are the spans or records of this
+    delivery that were refused; the traces they belong to are incomplete without them.
     """
 
     source: str
@@ -64,7 +64,7 @@ class SpanBatch:
 
 
 class Part(NamedTuple):
-    """One encoded span or log record, with the little that assembly must know of it.
+    """One encoded span or log record, with the few fields that assembly needs.
 
     A log record has an empty `span_id` and `parent_id`; `is_root` is true for a span without a parent, or with one
     that lives in another process (OTLP span flags 0x100 and 0x200 set). `ended_ns` is in nanoseconds since 1970, or 0.
@@ -101,7 +101,7 @@ class SpanEvent:
 
 
 class SpanLink(NamedTuple):
-    """A link from a span to another one, often in another trace. An invalid id is empty."""
+    """A link from one span to another, often in another trace. An invalid id is empty."""
 
     trace_id: str
     span_id: str
@@ -111,7 +111,7 @@ class SpanLink(NamedTuple):
 class Span:
     """One operation of a trace. Ids are lower-case hex (32 and 16 digits); `parent_id` is empty for a root.
 
-    `links` are only the first few.
+    `links` holds only the first few links.
     """
 
     trace_id: str

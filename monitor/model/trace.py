@@ -25,9 +25,9 @@ class Trace:
     """All spans and log records of one trace id, decoded.
 
     `spans` are ordered by (start, span id), `records` by (time, content), regardless of their order of arrival.
-    `probability` (0 < p <= 1) is that of having kept it: upstream samplers times our head sampling. `app` is the first
-    service seen in it, `received_at` the arrival of its first part in seconds since the epoch. `refused` are the
-    parts of it that were not taken.
+    `probability` (0 < p <= 1) is the probability with which it was kept: upstream samplers times our head sampling.
+    `app` is the first service seen in it, `received_at` the arrival of its first part in seconds since the epoch.
+    `refused` counts its parts that were refused.
     """
 
     trace_id: str

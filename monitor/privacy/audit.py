@@ -1,4 +1,4 @@
-"""The audit log: who read texts of the traffic, exported them, had them erased, labelled or noted; one line each.
+"""The audit log: who read, exported or erased texts of the traffic, labelled answers or wrote notes; one line each.
 
 The running monitor and the commands write to the same file in the storage folder. Lines hold no text of the traffic.
 """
@@ -21,7 +21,7 @@ from monitor.telemetry.events import Event, Events
 
 NAME: Final = "audit.jsonl"
 AT_MOST: Final = 16 * 1024**2
-"""Bytes of the file; then it is renamed to `audit.1.jsonl`, which it replaces."""
+"""Maximum size of the file in bytes. Beyond that it is renamed to `audit.1.jsonl`, replacing the previous one."""
 
 AUDITED: Final = frozenset(
     {Event.TEXTS_VIEWED, Event.TEXTS_EXPORTED, Event.TEXTS_TRIED, Event.TEXTS_FORGOTTEN, Event.INCIDENT_NOTED}
@@ -40,7 +40,7 @@ class Audit:
         self._said = float("-inf")
 
     def on_event(self, level: int, event: Event, message: str, fields: Mapping[str, object]) -> None:  # noqa: ARG002 - see `EventListener`
-        """Write an audited event, for `Events.also`. On failure the log says so, at most every five minutes."""
+        """Write an audited event, for `Events.also`. A failure is logged, at most once every five minutes."""
         if event not in AUDITED:
             return
         try:
@@ -71,7 +71,7 @@ class Audit:
 
 
 def record(folder: Path, event: Event, **fields: object) -> None:
-    """Write a line for a command, with the user who ran it. Logs a warning where the file cannot be written."""
+    """Write a line for a command, with the user who ran it. Logs a warning if the file cannot be written."""
     try:
         Audit(folder, SystemClock()).write(event, who=f"user {caller()}", **fields)
     except OSError as error:
@@ -79,7 +79,7 @@ def record(folder: Path, event: Event, **fields: object) -> None:
 
 
 def caller() -> str:
-    """Return the name of the user who runs this command, otherwise the number."""
+    """Return the name of the user who runs this command, or the user id if there is no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

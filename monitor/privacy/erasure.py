@@ -1,6 +1,6 @@
 """Marks of erased traces and users, for data that is still on its way: in the spool, in a queue, in a broker.
 
-A file in the storage folder. `rag-monitor forget` adds to it; a running monitor reads it again when it changes.
+They are in a file in the storage folder. `rag-monitor forget` adds to it; a running monitor reloads it when it changes.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class ErasureMarks:
         self._users: dict[str, float] = {}
 
     def holds(self, trace: str, user: str, at: float) -> bool:
-        """Return whether a request is erased: its `trace`, or all of `user` up to the wall-clock second `at`.
+        """Return whether a request is erased: by its `trace`, or by its `user` and its time `at` (wall-clock seconds).
 
-        Looks at the file at most once a second.
+        Checks the file at most once per second.
         """
         self._look()
-        whole = trace.rpartition("/")[0]  # the trace or row that a request is one of several of
+        whole = trace.rpartition("/")[0]  # the trace or row, if the request is one of several in it
         return (
             trace in self._traces
             or whole in self._traces
@@ -72,7 +72,7 @@ class ErasureMarks:
 
 
 def read(folder: Path) -> list[Mark]:
-    """Read the marks in `folder`, oldest first; skips lines that are no marks. Raises `OSError`."""
+    """Read the marks in `folder`, oldest first, and skip invalid lines. Raises `OSError`."""
     found = []
     try:
         lines = (folder / NAME).read_text("utf-8", errors="replace").splitlines()

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from monitor.quantities import Duration, Rate, Size
 
 _FARTHEST: Final = 1e6
-_NARROWEST: Final = 0.001  # of a scale: its tenths are the buckets of a histogram
+_NARROWEST: Final = 0.001  # minimum width of a scale: its tenths are the buckets of a histogram
 
 
 class _FeedbackSection(BaseModel):
@@ -21,7 +21,7 @@ class _FeedbackSection(BaseModel):
 
 
 class ExternalEvaluatorSettings(_FeedbackSection):
-    """How to read the scores of one external evaluator."""
+    """How to interpret the scores of one external evaluator."""
 
     lowest: float = Field(default=0.0, ge=-_FARTHEST, le=_FARTHEST)
     """Lower end of its scale. Scores outside the scale are `unscored{out_of_range}`."""
@@ -63,17 +63,17 @@ class ThumbsDownSettings(_FeedbackSection):
     """What a thumbs-down triggers."""
 
     probability: Rate = 1.0
-    """Probability that judged evaluators score an answer with a thumbs-down, if that is higher than their own and the
-    thumbs-down arrives before sampling. Weights account for it, so rates stay unbiased. `0`: a thumbs-down has no
-    effect, not even later."""
+    """Probability that judged evaluators score an answer with a thumbs-down, if it is higher than their own probability
+    and the thumbs-down arrives before sampling. Weights account for it, so rates stay unbiased. `0`: a thumbs-down has
+    no effect, not even later."""
 
     max_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 100.0
     """Maximum answers per hour to evaluate because of a thumbs-down, so that voters cannot spend the judge's budget.
     Above it, such answers are sampled like any other."""
 
     wait: Duration = 900.0
-    """How long to keep an answer that was not sampled in memory, to evaluate it after a thumbs-down. Such results are
-    selected for being bad, so they are counted separately (`ragmonitor_user_disliked_*`) and are in no rate."""
+    """How long to keep an answer that was not sampled in memory, to evaluate it after a thumbs-down. Such answers are
+    selected for being bad, so their results are counted separately (`ragmonitor_user_disliked_*`) and in no rate."""
 
     max_size: Size = 32 * 1024**2
     """Maximum memory for these answers; the oldest are dropped first. `0`: keep none."""
@@ -87,8 +87,8 @@ class FeedbackSettings(_FeedbackSection):
     `user_feedback`, from -1 to 1 by default. Evaluators configured here may be used in `alerts`."""
 
     max_names: int = Field(default=50, ge=0, le=1000)
-    """Maximum number of external evaluators that are not configured here. Scores of further ones are only counted, as
-    `too_many_names`."""
+    """Maximum number of external evaluators that are not configured here. Scores of further evaluators are only
+    counted, as `too_many_names`."""
 
     thumbs_down: ThumbsDownSettings = ThumbsDownSettings()
     """What a thumbs-down triggers."""

@@ -1,4 +1,4 @@
-"""Read feedback that services post: a JSON object, or a list of them, each a user's score of one answer.
+"""Read feedback that services post: a JSON object or a list of objects, each a user's score of one answer.
 
     {"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "thumbs": "down", "comment": "That law is no longer in force."}
 
@@ -21,7 +21,7 @@ from monitor.model.case import app_name
 from monitor.model.external import LONGEST_NAME, LONGEST_TEXT, USER_FEEDBACK, ExternalScore, ScoreSource
 
 AT_MOST: Final = 1_000
-"""Most entries of one request."""
+"""Maximum number of entries in one request."""
 
 _TRACE_ID: Final = re.compile(r"[0-9a-fA-F]{32}")
 _SPAN_ID: Final = re.compile(r"[0-9a-fA-F]{16}")
@@ -45,7 +45,7 @@ class ParsedFeedback(NamedTuple):
 
 
 def take(body: bytes, *, app: str = "") -> ParsedFeedback:
-    """Read a posted body. `app` applies to entries that name none.
+    """Read a posted body. `app` applies to entries that do not name an app.
 
     Raises `InvalidData` for a body that is not JSON, or neither an object nor a list; `TooLarge` for more than
     `AT_MOST` entries.

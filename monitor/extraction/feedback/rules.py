@@ -1,4 +1,4 @@
-"""Read external scores: find the score and decide whether it is a defect; neither if the scale is unknown."""
+"""Interpret external scores: find the score and decide whether it is a defect, if the scale is known."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ _LOWER_IS_OFTEN_BETTER: Final = (
     "misinformation",
     "contradict",
 )
-"""Parts of names that do not show which end of the scale is good: tools differ. Such a score alone is not read."""
+"""Parts of names for which tools differ on the good end of the scale. Their scores are not read without a label."""
 
 FEEDBACK_SCALE: Final = ExternalEvaluatorSettings(lowest=-1.0, highest=1.0, below=0.0)
 """The range of a user's reaction in the conventions of OpenTelemetry: -1 is bad, 0 is neutral, 1 is good."""
@@ -104,7 +104,7 @@ class Ruling:
 
     @property
     def threshold(self) -> float:
-        """The score at which the good end of the scale begins, or the bad one where lower is better."""
+        """The score at which the good end of the scale begins, or the bad end if lower is better."""
         given = self.options.below if self.options.better == "higher" else self.options.at_least
         return (self.options.lowest + self.options.highest) / 2 if given is None else given
 

@@ -1,16 +1,16 @@
-"""Read external scores from spans and log records, by the names that the dialects give them.
+"""Read external scores from spans and log records, under the names that the dialects use.
 
 | where | what |
 |---|---|
 | log record or span event `gen_ai.evaluation.result` | OpenTelemetry semantic conventions for generative AI |
-| log record or span event `gen_ai.evaluation.user_feedback` | the same, an earlier state; Azure AI |
+| log record or span event `gen_ai.evaluation.user_feedback` | the same, an earlier version; Azure AI |
 | span attributes `annotations.N.annotation.*`, `evaluations.N.evaluation.*`, both also after `trace.` | OpenInference |
 | span attributes `logfire.feedback.name`, `logfire.feedback.comment` and the one that the first names | Logfire |
 
-Our own scores carry our scope, or attributes `rag_monitor.*`: they are never read.
+Our own scores have our scope or attributes `rag_monitor.*`, and are never read.
 
-A score of a span that has ended arrives on another span, a carrier, with one link to the span that is meant
-(OpenInference, "Post-Hoc Feedback"). Spans have links for other reasons as well, so not every link is followed.
+A score for a span that has ended arrives on another span, a carrier, with one link to the span that was scored
+(OpenInference, "Post-Hoc Feedback"). Spans have links for other reasons too, so not every link is followed.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from monitor.model.trace import Trace
 RESULT: Final = "gen_ai.evaluation.result"
 REACTION: Final = "gen_ai.evaluation.user_feedback"
 OURS: Final = "rag-monitor"
-"""The scope, and the service name, of what the monitor itself sends."""
+"""The scope and service name of the monitor's own telemetry."""
 
 _OUR_PREFIX: Final = "rag_monitor."
-_AT_MOST: Final = 200  # most scores of one trace
+_AT_MOST: Final = 200  # maximum number of scores in one trace
 _SETS: Final = tuple(
     (f"{scope}{kind}s", kind, f"{scope}{kind}s.0.{kind}.name", not scope)
     for scope in ("", "trace.")
@@ -40,19 +40,19 @@ _SETS: Final = tuple(
 )
 _LOGFIRE: Final = "logfire.feedback.name"
 _KEYS: Final = frozenset((_LOGFIRE, *(first for _, _, first, _ in _SETS)))
-"""A span without events has a score only where it has one of these attributes."""
+"""A span without events has a score only if it has one of these attributes."""
 
 MARKS: Final = (b"annotation.", b"evaluation.", _LOGFIRE.encode())
-"""Bytes of which a span with an external score contains at least one."""
+"""Byte strings; an encoded span with an external score contains at least one of them."""
 
 _KIND: Final = "openinference.span.kind"
 _EVALUATOR: Final = "EVALUATOR"
 _AMBIGUOUS: Final = SpanLink("", "")
-"""Stands for a carrier's link where it links to several spans."""
+"""Placeholder for the link of a carrier that links to several spans."""
 
 
 def of_record(record: LogRecord) -> ExternalScore | None:
-    """Read an external score from a log record; None where it is not one, or our own."""
+    """Read an external score from a log record; None if it has no score, or our own."""
     attributes = record.attributes
     name = record.event_name or values.text(attributes.get("event.name"))
     if OURS in (record.origin.scope_name, record.origin.service_name):
@@ -98,7 +98,7 @@ def _of_span(span: Span, *, answers: bool) -> Iterator[ExternalScore]:
 
 
 def _carries(span: Span, *, answers: bool) -> bool:
-    """Return whether a link of `span` names the span judged: on a working span, a link only names what caused it."""
+    """Return whether the link of `span` names the scored span: on a working span, a link only names its cause."""
     return bool(span.links) and (not answers or span.attributes.get(_KIND) == _EVALUATOR)
 
 
@@ -167,7 +167,7 @@ def _checked(
     error: Value = None,
     response: Value = None,
 ) -> ExternalScore:
-    """Return the parts of a score that have the right type, with a fault where they are not enough."""
+    """Return a score from the parts that have the right type, with a fault if they are not enough."""
     name, number, word = text_of(evaluator, LONGEST_NAME), values.number(value), text_of(label, LONGEST_NAME)
     trouble = text_of(error, LONGEST_NAME)
     fault = "" if number is not None or word or trouble else "no_value"
@@ -187,7 +187,7 @@ def _checked(
 
 
 def text_of(value: object, longest: int) -> str:
-    """Return a text that every sink can write, cut to its limit; empty for anything else."""
+    """Return a text in a form that every sink can write, cut to `longest`; empty for anything else."""
     if not isinstance(value, str):
         return ""
     return value.strip()[:longest].encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

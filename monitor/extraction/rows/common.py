@@ -1,4 +1,4 @@
-"""Fields that a row of any shape may have, beside those of its shape: by what they mean, the names that people use."""
+"""Fields that a row of any shape may have besides the fields of its shape: for each meaning, the names in use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Names(NamedTuple):
-    """Names of fields by what they mean. Of several that are there, the first with a value is read."""
+    """Names of fields by their meaning. If several are present, the first with a value is read."""
 
     question: tuple[str, ...] = ()
     answer: tuple[str, ...] = ()
@@ -83,10 +83,10 @@ NAMES: Final = Names(
         "relevant_documents",
     ),
 )
-"""Names that are read in a row of every shape that does not use them for something else."""
+"""Names that are read in a row of any shape, unless the shape uses them for something else."""
 
 EXPECTATIONS: Final = "expectations"
-"""An object of MLflow 3 that holds the references."""
+"""The object of MLflow 3 that holds the references."""
 
 _COUNTS: Final = (
     ("input_tokens", "prompt_tokens", "inputTokens", "promptTokens"),
@@ -106,7 +106,7 @@ _LONGEST_NAME: Final = 40
 
 
 def first(row: Fields, names: Sequence[str], read: Callable[[Value], T | None]) -> T | None:
-    """Return what the first of `names` says that says anything; None where none does."""
+    """Return what `read` finds in the first of `names` where it finds anything, or None."""
     for name in names:
         given = row.get(name)
         if given is not None and (found := read(given)) is not None:
@@ -115,13 +115,13 @@ def first(row: Fields, names: Sequence[str], read: Callable[[Value], T | None]) 
 
 
 def reference(row: Fields, names: Sequence[str]) -> str | None:
-    """Return the expected answer in the first of `names` that holds one. A list of facts may be JSON in a text."""
+    """Return the expected answer in the first of `names` that has one. A list of facts may be JSON in a text."""
     unfolded = {name: values.unfold(row.get(name)) if name in _LISTS else row.get(name) for name in names}
     return first(unfolded, names, fields.reference)
 
 
 def fill_in(row: Fields, said: Said, own: frozenset[str]) -> Said:
-    """Return what the row states, with what its shape does not define. `own` are the names that the shape uses."""
+    """Return the row's statements, completed with fields outside its shape. `own` are the names that the shape uses."""
     others = _others(own)
     expectations = row.get(EXPECTATIONS)
     traced = said.traced.expectations if said.traced is not None else {}
@@ -147,7 +147,7 @@ def fill_in(row: Fields, said: Said, own: frozenset[str]) -> Said:
 
 
 def usage(row: Fields) -> Usage:
-    """Read the numbers of tokens: in `usage`, or in the row itself."""
+    """Read the token counts: in `usage`, or in the row itself."""
     inner = values.unfold(row.get("usage"))
     places = (inner, row) if isinstance(inner, Mapping) else (row,)
     return Usage(
@@ -159,7 +159,7 @@ def usage(row: Fields) -> Usage:
 
 
 def prompt(given: Value) -> tuple[Message, ...]:
-    """Read what the service sent to the model: messages, or one text."""
+    """Read the prompt that the service sent to the model: messages, or one text."""
     unfolded = values.unfold(given)
     if isinstance(unfolded, str):
         return (Message("user", unfolded),) if unfolded.strip() else ()
@@ -167,15 +167,15 @@ def prompt(given: Value) -> tuple[Message, ...]:
 
 
 def unused(row: Fields, names: Names, own: frozenset[str]) -> tuple[str, ...]:
-    """Return the names of fields that are not read, up to 20: those without a meaning, and second ones of a meaning.
+    """Return the names of fields that are not read, up to 20: fields without a meaning, and duplicates of a meaning.
 
-    `names` are the fields of the row's shape by meaning, `own` all of its fields.
+    `names` are the fields of the row's shape by meaning, `own` all its fields.
     """
     return tuple(name[:_LONGEST_NAME] for name in islice(unread(row, names, own), _MOST_UNUSED))
 
 
 def unread(row: Fields, names: Names, own: frozenset[str]) -> Iterator[str]:
-    """Yield the same names, all of them and in full."""
+    """Yield the same names, but all of them and in full length."""
     meanings = [(*mine, *others) for mine, others in zip(names, _others(own), strict=True)]
     second = set[str]()
     for meaning in meanings:

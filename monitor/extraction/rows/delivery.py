@@ -28,7 +28,7 @@ class RowFault(NamedTuple):
 
 
 class ParsedRows(NamedTuple):
-    """The rows of one delivery, in order, and the faults of those that cannot be read."""
+    """The rows of one delivery, in order, and the faults of rows that cannot be read."""
 
     rows: list[Row]
     faults: list[RowFault]
@@ -37,8 +37,8 @@ class ParsedRows(NamedTuple):
 def take(body: bytes, *, app: str = "", max_rows: int | None = None, max_row_bytes: int | None = None) -> ParsedRows:
     """Split a JSON object, a JSON array, `{"data": [...]}` or JSON Lines into rows.
 
-    `app` applies to rows that name none. A row that is too large or has no known shape becomes a fault. Raises
-    `InvalidData` for a body that is neither JSON nor lines of it, `TooLarge` (an `InvalidData`) above `max_rows`.
+    `app` applies to rows that do not name an app. A row that is too large or has no known shape becomes a fault. Raises
+    `InvalidData` for a body that is neither JSON nor JSON Lines, `TooLarge` (an `InvalidData`) above `max_rows`.
     """
     found = ParsedRows([], [])
     for number, value in enumerate(_values(body.removeprefix(_MARK).strip(_BLANK), max_rows)):
@@ -63,7 +63,7 @@ def parse(line: bytes, place: str) -> object:
         line = surrogates.without_lone(line)
         with suppress(orjson.JSONDecodeError):
             return orjson.loads(line)
-        # Python's own writer puts NaN and Infinity for missing numbers; JSON does not allow them.
+        # Python's own writer uses NaN and Infinity for missing numbers; JSON does not allow them.
         if _FOREIGN_NUMBER.search(line):
             try:
                 return json.loads(line, parse_constant=lambda _: None)
@@ -83,7 +83,7 @@ def _values(body: bytes, max_rows: int | None) -> Iterable[object]:
     try:
         whole = parse(body, "the body")
     except InvalidData:
-        pass  # several lines, or no JSON at all
+        pass  # several lines, or not JSON at all
     else:
         found = _of_object(whole)
         _check(len(found), max_rows)
@@ -94,7 +94,7 @@ def _values(body: bytes, max_rows: int | None) -> Iterable[object]:
 
 
 def _of_object(value: object) -> Sequence[object]:
-    """Return the rows that one JSON value holds: in `data`, as objects or as lists beside `columns`; else itself.
+    """Return the rows in one JSON value: in `data`, as objects or as lists with `columns`; else the value itself.
 
     Raises `InvalidData` for a list in `data` that does not fit its columns.
     """

@@ -1,6 +1,6 @@
-"""Why a row was read as it was: for each field of the case the keys that it came from, and the keys that are not used.
+"""Explain how a row was read: the keys behind each field of the case, and the keys that are not used.
 
-That is found out by reading: a key that can be null without a change to a field has no part in it.
+They are found by reading the row again: a key that can be null without changing a field does not contribute to it.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _FIELDS: Final[Mapping[str, Callable[[Case], object]]] = {
     "time": lambda case: (case.answered_at, case.seconds),
 }
 _NAMING: Final = frozenset({"request_id", "trace_id", "id", "label", "group"})
-"""Keys that are used, but for no field that is explained."""
+"""Keys that are used, but not for a field that is explained."""
 
 _INNER: Final = 50
-"""Keys of an object within a row that are looked at one by one; with more, the object is one part."""
+"""Maximum number of keys of an inner object that are examined one by one; with more, the object is one part."""
 
 _MOST_UNUSED: Final = 200
 
@@ -49,7 +49,7 @@ _Part: TypeAlias = tuple[str, ...]
 
 
 def explain(row: Row, read: ReadRow) -> list[Provenance]:
-    """Return for each request in a row where its fields come from. Reads the row again for each of its keys."""
+    """Return the origins of the fields of each request in a row. Reads the row again for each of its keys."""
     content: dict[str, Value] = orjson.loads(row.content)
     shape = shape_of(content)
     readings = read(row)
@@ -71,7 +71,7 @@ def explain(row: Row, read: ReadRow) -> list[Provenance]:
         origins = {}
         for name in _FIELDS:
             telling = [(part, left) for part, left in lesser if _differs(whole, left, number, name)]
-            if name == "history":  # without its question a request has no history: that is no part of it
+            if name == "history":  # a request without a question has no history: the question does not contribute to it
                 own = [one for one in telling if not _differs(whole, one[1], number, "question")]
                 telling = own or telling
             keys = [".".join(part) for part, _ in telling]
@@ -81,7 +81,7 @@ def explain(row: Row, read: ReadRow) -> list[Provenance]:
 
 
 def _parts(content: Mapping[str, Value]) -> Iterator[_Part]:
-    """Yield the keys of a row that say something; of an object those within it."""
+    """Yield the keys of a row that have a value; for an object, its inner keys."""
     for name, value in content.items():
         if value is None:
             continue
@@ -92,7 +92,7 @@ def _parts(content: Mapping[str, Value]) -> Iterator[_Part]:
 
 
 def _without(content: Mapping[str, Value], gone: Sequence[_Part]) -> dict[str, Value]:
-    """Return the row with nulls in the place of some parts."""
+    """Return the row with some parts replaced by null."""
     lesser = dict(content)
     for part in gone:
         if len(part) == 1:
@@ -109,7 +109,7 @@ def _value(content: Mapping[str, Value], part: _Part) -> Value:
 
 
 def _read(content: Mapping[str, Value], app: str, read: ReadRow) -> list[dict[str, object]]:
-    """Return the fields of each request; none where the row is none any more."""
+    """Return the fields of each request; an empty list if it is no longer a valid row."""
     try:
         row = recognise(dict(content), app="" if content.get("app") is None else app)
     except InvalidData:

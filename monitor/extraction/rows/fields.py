@@ -16,7 +16,7 @@ from monitor.model.span import Value
 Fields = Mapping[str, Value]
 
 UNREADABLE: Final = (Document(""),)
-"""A context that was given but has no readable text: not the same as none."""
+"""A context that was given but has no readable text, which differs from an empty context."""
 
 HISTORY: Final = ("history", "chat_history")
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]{1,20}://\S{1,2000}", re.IGNORECASE)
@@ -26,8 +26,8 @@ _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]{1,20}://\S{1,2000}", re.IGNORECA
 class Said:
     """The statements of a row. None means that the row does not say; empty means that it says there is none.
 
-    The text of a document without content was not sent. `traced` supplies what the row does not state. `printed` is all
-    of a row that `rag-monitor cases` printed.
+    The text of a document without content was not sent. `traced` supplies what the row does not state. `printed` is the
+    whole case of a row that `rag-monitor cases` printed.
     """
 
     request: Request | None = None
@@ -42,8 +42,7 @@ class Said:
     earlier: tuple[Said, ...] = ()
     """The earlier turns of a conversation that were answered, oldest first."""
     turn: int = 1
-    """The number of the question in its conversation, from 1; it is more than one beyond `earlier` where these are cut.
-    """
+    """The number of the question in its conversation, from 1. If turns were cut, `earlier` has fewer entries."""
 
     @property
     def states_nothing(self) -> bool:
@@ -52,7 +51,7 @@ class Said:
 
 
 def question(row: Fields, names: Sequence[str]) -> Request | None:
-    """Read the question in the first of `names`, with the turns that it carries or those of a history field."""
+    """Read the question in the first of `names`, with the earlier turns in it or in a history field."""
     given = values.first(row, names)
     asked = Request(given) if isinstance(given, str) and given.strip() else request(given)
     if asked is None or asked.history:
@@ -88,10 +87,10 @@ def put_out(given: Value) -> str | None:
 
 
 def context(given: Value) -> tuple[Document, ...] | None:
-    """Read the retrieved documents: None where the field is missing, empty where it says that none were found.
+    """Read the retrieved documents: None if the field is missing, empty if it says that none were found.
 
-    A context in a single text is one document, unless it consists of marked pieces. A document of which only the
-    address is given, as in `{"doc_uri": ...}`, has an empty `content`.
+    A context in a single text is one document, unless it consists of marked pieces. A document with only its address,
+    as in `{"doc_uri": ...}`, has an empty `content`.
     """
     unfolded = values.unfold(given)
     if isinstance(unfolded, Mapping) and "citations" in unfolded:
@@ -112,14 +111,14 @@ def context(given: Value) -> tuple[Document, ...] | None:
 
 
 def expected_context(given: Value) -> tuple[Document, ...] | None:
-    """Read the documents that should have been retrieved, as `context` does; without those that nothing is known of."""
+    """Read the documents that should have been retrieved, as `context` does, without entries that name no document."""
     found = context(given)
     known = tuple(one for one in found or () if one.content or one.doc_uri or one.doc_id)
     return None if found is None or (found and not known) else known
 
 
 def reference(given: Value) -> str | None:
-    """Read the expected answer: a text or a number, or several facts, one to a line."""
+    """Read the expected answer: a text or a number, or several facts, joined one per line."""
     listed = values.elements(given)
     if listed is not None:
         return "\n".join(text for one in listed if (text := values.text(one) or answer(one) or "").strip()) or None
@@ -138,7 +137,7 @@ def _pieces(text: str) -> tuple[Document, ...]:
 
 
 def _texts(text: str) -> tuple[Document, ...]:
-    """Read one text of several: a document written as JSON, else the text itself, even if it is other JSON."""
+    """Read one text of several: a document written as JSON, else the text itself, even if it is some other JSON."""
     if not text.strip() or not values.usable(text):
         return ()
     found = documents.read([text])
@@ -149,11 +148,11 @@ def _texts(text: str) -> tuple[Document, ...]:
 
 
 def _document(text: str) -> Document:
-    """Return the document with this text; an address alone is no text."""
+    """Return the document with this text; a bare address becomes a document without text."""
     return Document("", text.strip()) if _ADDRESS.fullmatch(text.strip()) else Document(text)
 
 
 def _without_text(item: Value) -> Document:
-    """Return the document that a value without a text names by its address, if it does."""
+    """Return the document that a value without text names by its address, or an unreadable document."""
     address = documents.address(item)
     return Document("", address) if address else UNREADABLE[0]

@@ -1,6 +1,6 @@
-"""Read MLflow's own JSON of a trace into spans, as its SDK writes it: the present schema and the one before 3.0.
+"""Read MLflow's own JSON of a trace into spans, as its SDK writes it: the current schema and the one before 3.0.
 
-Present: `info.trace_id`, span ids in base64, `start_time_unix_nano`, `status: {code}`. Before: `info.request_id`,
+Current: `info.trace_id`, span ids in base64, `start_time_unix_nano`, `status: {code}`. Before: `info.request_id`,
 `context: {span_id}` in hex, `start_time`, `status_code`. In both, attribute values are JSON in a text.
 """
 
@@ -30,7 +30,7 @@ class TraceRow(NamedTuple):
     user_id: str
     facts: Mapping[str, str]
     expectations: Mapping[str, Value]
-    """What people expect of the answer, by the name that they gave it, such as `expected_response`."""
+    """People's expectations of the answer, by the name they gave, such as `expected_response`."""
 
 
 def is_trace(value: Value) -> bool:
@@ -45,7 +45,7 @@ def named(value: Value) -> tuple[str, str]:
 
 
 def read(value: Value) -> TraceRow | None:
-    """Read the trace in a value; None where there is none. List items that are not spans are left out."""
+    """Read the trace in a value; None if there is none. List items that are not spans are left out."""
     halves = _halves(value)
     if halves is None:
         return None
@@ -68,7 +68,7 @@ def read(value: Value) -> TraceRow | None:
 
 
 def _expectations(given: Value) -> dict[str, Value]:
-    """Return the expectations among the assessments of a trace; of several with one name the last."""
+    """Return the expectations among the assessments of a trace; if several have the same name, the last."""
     found = {}
     for one in values.elements(given) or ():
         expectation = one.get("expectation") if isinstance(one, Mapping) and one.get("valid") is not False else None
@@ -145,7 +145,7 @@ def _event(event: Mapping[str, Value]) -> SpanEvent:
 
 
 def _hex(value: Value) -> str:
-    """Return a span id as 16 hex digits, a trace id as 32; read as those digits, as a hex number, or as base64."""
+    """Return a span id as 16 hex digits, a trace id as 32, read from such digits, a hex number or base64."""
     text = values.text(value).strip()
     digits = text[2:].lower() if text[:2] in ("0x", "0X") else text.lower()
     if len(digits) in (16, 32) and not set(digits) - set("0123456789abcdef"):
@@ -159,6 +159,6 @@ def _hex(value: Value) -> str:
 
 
 def _time(value: Value) -> int:
-    """Return a time in nanoseconds since 1970; 0 for a value that cannot be one."""
+    """Return a time in nanoseconds since 1970; 0 for a value that cannot be a time."""
     found = value if isinstance(value, int) and not isinstance(value, bool) else values.count(value)
     return found if found is not None and 0 < found <= _LAST_TIME else 0

@@ -1,4 +1,4 @@
-"""Read the rows that `rag-monitor cases` prints, word for word: what is read is the case that was printed."""
+"""Read the rows that `rag-monitor cases` prints, word for word: the result is the case that was printed."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ RESULT_FIELDS: Final = frozenset(
         *("second", "recheck", "sampling", "judge", "scope", "origin", "score_source", "traffic", "versions", "used"),
     }
 )
-"""The keys that a result has beside them, in a line of `rag-monitor evaluate --texts`. They are no part of the case."""
+"""The keys that a line of `rag-monitor evaluate --texts` adds for the result. They are not part of the case."""
 
 
 class PrintedCase(NamedTuple):
-    """A case as it was printed. `status` is None if the row claims none; a claim of `ready` is no proof."""
+    """A case as it was printed. `status` is None if the row states none; a stated `ready` is still checked."""
 
     case: Case
     status: ReadingStatus | None
@@ -79,7 +79,7 @@ def read(row: Mapping[str, Value]) -> PrintedCase:
 
 
 def context_status(stated: tuple[Document, ...] | None) -> ContextStatus:
-    """Return how a context came about, by the documents that a row states; None if it says nothing of any."""
+    """Return how a context came about from the documents that a row states, which are None if it states none."""
     if stated is None:
         return ContextStatus.NO_RETRIEVAL
     if all(document.content for document in stated):

@@ -36,9 +36,9 @@ _UNITS: Final = (1, 1e3, 1e6, 1e9)
 
 
 def recognise(value: object, *, app: str = "") -> Row:
-    """Return the row in a parsed JSON value. `app` applies to a row that names none.
+    """Return the row in a parsed JSON value. `app` applies to a row that does not name an app.
 
-    Raises `InvalidData` that lists the fields of the row and those that identify each shape.
+    Raises `InvalidData` that lists the fields of the row and the fields that identify each shape.
     """
     if not isinstance(value, dict):
         raise InvalidData(f"a row must be a JSON object, not {_kind(value)}")
@@ -63,9 +63,9 @@ def read(
 ) -> TraceReading:
     """Read a row, and take what it leaves out from the trace that it carries. Never raises on hostile content.
 
-    A row with a conversation has a request for each question in it, or for the `last` alone; one with a trace has those
-    of the trace. `read_trace` turns a trace into readings; `probability` is the probability with which the row was
-    kept, `received_at` the time it arrived, in seconds since 1970.
+    A row with a conversation has a request for each question in it, or only for the `last`; a row with a trace has the
+    requests of the trace. `read_trace` turns a trace into readings; `probability` is the probability with which the row
+    was kept, `received_at` the time it arrived, in seconds since 1970.
     """
     content: dict[str, Value] = orjson.loads(row.content)
     shape = shape_of(content)
@@ -94,7 +94,7 @@ def read(
 
 
 class _Arrival(NamedTuple):
-    """A row with what is known of how it came."""
+    """A row with the facts of its arrival."""
 
     row: Row
     content: dict[str, Value]
@@ -105,7 +105,7 @@ class _Arrival(NamedTuple):
 
 
 def _reading(arrival: _Arrival, said: Said, whole: Reading | None, within: str = "") -> Reading:
-    """Make one request of a row into a case; `within` follows the row's id where it has several."""
+    """Turn one request of a row into a case; `within` is appended to the row's id if the row has several."""
     row, content, traced = arrival.row, arrival.content, said.traced
     base = whole.case if whole is not None else Case(request_id=row.request_id)
     if said.documents is not None:
@@ -161,13 +161,13 @@ def _status(said: Said, whole: Reading | None, case: Case) -> tuple[ReadingStatu
 
 
 def _lacking(case: Case) -> str:
-    """Return which texts a row must have and has not; empty if it has them."""
+    """Return, in words, which required texts a row does not have; empty if it has them."""
     missing = [name for name, text in (("question", case.request.query), ("answer", case.response)) if not text]
     return f"the row has no {' and no '.join(missing)}" if missing else ""
 
 
 def _unrecorded(said: Said, whole: Reading | None) -> str:
-    """Return why the context is not known, though question and answer are."""
+    """Return why the context is unknown although question and answer are known."""
     given = said.documents or ()
     lost = sum(not document.content for document in given)
     if lost:
@@ -181,7 +181,7 @@ def _leaves_open(whole: Reading) -> bool:
 
 
 def shape_of(row: Fields) -> Shape:
-    """Return the shape of a row. Raises `InvalidData` that lists its fields and those that identify each shape."""
+    """Return the shape of a row. Raises `InvalidData` with its fields and the fields that identify each shape."""
     best = max(SHAPES, key=lambda shape: (shape.score(row), shape.asks(row)))  # on a tie, the first
     if best.score(row) >= 0:
         return best
@@ -193,7 +193,7 @@ def shape_of(row: Fields) -> Shape:
 
 
 def _plain_name(name: str) -> str:
-    """Return a name as people may write it otherwise: `Ground Truth` for `ground_truth`."""
+    """Reduce a name to letters and digits, so that variants match: `Ground Truth` and `ground_truth`."""
     return "".join(char for char in name[:_NAME_LENGTH].casefold() if char.isalnum())
 
 

@@ -1,7 +1,7 @@
 """Define every shape of row that is read: its name, the fields that identify it, and how its fields are read.
 
-A row may fit several shapes. The shape with the most of its fields present and not null wins; on a tie, the one
-with its question, then the one listed first here. Field names: MLflow and Databricks Agent Evaluation
+A row may fit several shapes. The shape with the most of its fields present and not null wins; on a tie, the shape whose
+question field is present, then the shape listed first here. Field names: MLflow and Databricks Agent Evaluation
 (`evaluation set`), Azure AI Evaluation (`query`, `response`, `context`, `ground_truth`; conversations), Spring AI
 (`EvaluationRequest`), Ragas (`SingleTurnSample`, `MultiTurnSample`; before 0.2 `question`, `contexts`, `answer`),
 DeepEval (`LLMTestCase`), MLflow 3 and LangSmith (`inputs`, `outputs`, `reference_outputs`, `expectations`), Phoenix
@@ -28,15 +28,15 @@ _DEEPEVAL_ANSWER: Final = ("actual_output", "actualOutput")
 _DEEPEVAL_CONTEXT: Final = ("retrieval_context", "retrievalContext")
 _DEEPEVAL_REFERENCE: Final = ("expected_output", "expectedOutput")
 _TURN_REFERENCES: Final = ("ground_truth", "expected_response", "reference")
-"""Fields of an assistant's turn with the answer that was expected instead."""
+"""Fields of an assistant's turn that hold the expected answer."""
 
 
 class Shape(NamedTuple):
     """A shape of row.
 
-    A row has it if at least one field of each of `marks` is present, even as null, and `proves` agrees. `fields` are
-    its fields by meaning, `more` those with another one: `score` counts both when a row fits several shapes. `whole`
-    says that a row of this shape has no other fields that mean anything.
+    A row has the shape if at least one field of each of `marks` is present, even as null, and `proves` agrees. `fields`
+    are its fields by meaning, `more` are fields with other meanings: `score` counts both when a row fits several
+    shapes. `whole`: a row of this shape has no other fields with a meaning.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Shape(NamedTuple):
         return _all_names(self.fields, self.more)
 
     def is_marked(self, names: Container[str]) -> bool:
-        """Tell whether fields of these names identify the shape."""
+        """Return whether fields of these names identify the shape."""
         return all(any(name in names for name in mark) for mark in self.marks)
 
     def score(self, row: Fields) -> int:
@@ -63,7 +63,7 @@ class Shape(NamedTuple):
         return sum(row.get(name) is not None for name in self.names)
 
     def asks(self, row: Fields) -> bool:
-        """Tell whether the row has the shape's own field for the question."""
+        """Return whether the row has the shape's own field for the question."""
         return any(row.get(name) is not None for name in self.fields.question)
 
     def read(self, row: Fields) -> Said:
@@ -72,7 +72,7 @@ class Shape(NamedTuple):
         return said if self.whole else common.fill_in(row, said, self.names)
 
     def unused(self, row: Fields) -> tuple[str, ...]:
-        """Return the names of the fields of a row that are not read, the first 20 of them."""
+        """Return the names of the first 20 fields of a row that are not read."""
         return common.unused(row, self.fields, self.names)
 
     def __str__(self) -> str:
@@ -86,15 +86,15 @@ def _all_names(fields: Names, more: frozenset[str]) -> frozenset[str]:
 
 
 def known(names: Container[str]) -> bool:
-    """Tell whether fields of these names identify a shape."""
+    """Return whether fields of these names identify a shape."""
     return any(shape.is_marked(names) for shape in SHAPES)
 
 
 def _chat(given: Value) -> Said:
-    """Read a list of messages, one request for each question that was answered; the last one has the others in it.
+    """Read a list of messages: a request for each answered question. The last one is returned, with the others in it.
 
     The last assistant turn before the next question is the answer; the turns before the question are its history.
-    Context and reference are those that the assistant's turn carries. A last question without answer stands alone.
+    Context and reference come from the assistant's turn. A last question without an answer is also a request.
     """
     unfolded = values.unfold(given)
     if isinstance(unfolded, Mapping):
@@ -195,7 +195,7 @@ def _inputs_outputs(row: Fields) -> Said:
 
 
 def _has_others(row: Fields, names: Sequence[str], *, but: str) -> bool:
-    """Tell whether one of these fields says anything, besides the one called `but`."""
+    """Return whether any of these fields has a value, not counting the one called `but`."""
     return any(row.get(name) not in (None, "", [], {}) for name in names if name != but)
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 _NEAR: Final = 250
-"""Characters. Only long secrets are longer."""
+"""Characters around a replacement that are searched again. Only long secrets are longer."""
 
 
 class Edit(NamedTuple):
-    """A replacement of the characters between two offsets, end exclusive, by `text`."""
+    """A replacement of the characters between two offsets, end exclusive, with `text`."""
 
     start: int
     end: int
@@ -26,7 +26,7 @@ class Masked:
     passes: tuple[tuple[Edit, ...], ...] = ()
 
     def stretch(self, start: int, end: int) -> tuple[int, int, bool]:
-        """Map a stretch to its new offsets, with whole placeholders, and return whether any of it was masked."""
+        """Map a stretch to its new offsets, including whole placeholders, and return whether any of it was masked."""
         changed = False
         for edits in self.passes:
             start, end, hit = _moved(edits, start, end)
@@ -52,7 +52,7 @@ def _moved(edits: tuple[Edit, ...], start: int, end: int) -> tuple[int, int, boo
 
 
 def around(text: str, edits: Iterable[Edit]) -> Iterator[slice]:
-    """Yield the surroundings of the latest replacements, to the next white space, joined if they touch."""
+    """Yield the surroundings of the latest replacements, extended to the next white space and joined if they touch."""
     shift, first, last = 0, 0, -1
     for edit in edits:
         start = edit.start + shift
@@ -73,7 +73,7 @@ def around(text: str, edits: Iterable[Edit]) -> Iterator[slice]:
 
 
 def apart(edits: list[Edit]) -> list[Edit]:
-    """Sort the edits and merge those that overlap into one with the name of the longest."""
+    """Sort the edits and merge overlapping edits into one with the name of the longest."""
     joined: list[tuple[Edit, int]] = []
     for edit in sorted(edits, key=lambda one: (one.start, -one.end)):
         size = edit.end - edit.start

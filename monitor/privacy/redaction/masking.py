@@ -1,4 +1,4 @@
-"""Masks the personal data of one case: one placeholder per value, wherever in the case it occurs. Pure functions."""
+"""Masks the personal data of one case: one placeholder per value, wherever it occurs in the case. Pure functions."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def _each_once(given: tuple[DataType, ...]) -> tuple[DataType, ...]:
 
 
 class RedactionSettings(BaseModel):
-    """Masks personal data before anything but the local evaluators sees a case: judges, sinks, the UI, stored results.
+    """Masks personal data for everything except the local evaluators: judges, sinks, the UI, stored results.
 
     The same value has the same placeholder within a case: `<EMAIL_1>` in the question is `<EMAIL_1>` in the answer.
-    Data is found by form and check digits, as by the evaluator `pii_leak`; names, street addresses and data in words
+    Data is found by form and check digits, as in the evaluator `pii_leak`; names, street addresses and data in words
     are not found. A user's id becomes a pseudonym. The spool keeps the original until a trace is processed. See
     docs/privacy.md.
     """
@@ -66,7 +66,7 @@ _OF_KIND: Final = {
     "IP address": DataType.IP_ADDRESS,
     "crypto wallet": DataType.WALLET,
 }
-"""Other kinds are secrets, by their level, or national ids."""
+"""Other kinds are secrets (by their level) or national ids."""
 
 _NAMES: Final = {DataType.CARD: "CREDIT_CARD", DataType.WALLET: "CRYPTO_WALLET", DataType.SECRET: "REDACTED_SECRET"}
 """The names in placeholders, which `pii_leak` recognises."""
@@ -79,7 +79,7 @@ _PASSPORT_NO: Final = re.compile(
     re.IGNORECASE,
 )
 _PASSPORT_NEAR_NO: Final = re.compile(r"pas[a-z]{0,7}\W{0,3}n[oru\u00b0\u00ba]")
-"""In each folded text in which `_PASSPORT_NO` finds something; begins with letters, so that it is found fast."""
+"""Matches every folded text in which `_PASSPORT_NO` finds something; it begins with letters, so it searches fast."""
 
 _ALL: Final = slice(None)
 
@@ -88,18 +88,18 @@ _LONGEST: Final = 10_000  # the longest value that is searched for elsewhere, in
 _PASSES: Final = 8
 _ROUNDS: Final = 4
 _FRAGMENT: Final = 4
-_LAST_DIGITS: Final = 8  # the same in all ways to write a phone number
+_LAST_DIGITS: Final = 8  # these are the same however a phone number is written
 SURE: Final = 6
-"""The characters of a value that are masked wherever they occur. Fewer could be any word."""
+"""Minimum characters of a value that are masked wherever they occur. Fewer could be any word."""
 
 _FEW: Final = 50
-_DOCUMENT: Final = 4_096  # characters of a document that is remembered
+_DOCUMENT: Final = 4_096  # maximum characters of a document whose findings are cached
 
 
 class Masking:
     """The findings in the texts of one case. `types` are masked; `found` counts the distinct values of each.
 
-    What stands where in those of the `texts` that are also in `documents` is remembered for the next case.
+    The findings in `texts` that are also in `documents` are cached for the next case.
     """
 
     def __init__(self, types: Collection[DataType], texts: Iterable[str], documents: Collection[str] = ()) -> None:
@@ -115,7 +115,7 @@ class Masking:
                 self._last[kind] = max(self._last[kind], int(found[2]))
         self._seen = {text: list(self._found(text)) for text in together}
         self._done: dict[str, Masked] = {}
-        for _ in range(_ROUNDS):  # masking a value may reveal its neighbour, which may occur elsewhere too
+        for _ in range(_ROUNDS):  # masking a value may reveal its neighbour, which may also occur elsewhere
             known = len(self._values)
             self._literal = Literals(self._values)
             self._done = {text: self._mask(text) for text in together} if self._names else {}
@@ -139,7 +139,7 @@ class Masking:
         return self._done.get(text) or self._mask(text)
 
     def loosely(self, text: str) -> str:
-        """Mask a text about the case: parts of a value too, in any case of letters."""
+        """Mask a text about the case, including parts of values, in upper or lower case."""
         masked = self.mask(text).text
         lowered = masked.lower()
         if not self._values or len(lowered) != len(masked):
@@ -174,7 +174,7 @@ class Masking:
         while edits and len(passes) < _PASSES:
             passes.append(tuple(edits))
             text = put(text, edits)
-            # Of two values that overlap only one is found; the other shows once the first is masked.
+            # Of two overlapping values only one is found; the other is found once the first is masked.
             edits = apart([one for part in around(text, edits) for one in self._found(text, part)])
         return Masked(text, tuple(passes))
 
@@ -195,7 +195,7 @@ class Masking:
             yield Edit(at + piece.start, at + end, self._name(kind, value))
 
     def _known(self, text: str) -> Iterator[Edit]:
-        """Find values known from elsewhere in the case that nothing in this text would reveal."""
+        """Find values known from elsewhere in the case that would not be recognised in this text alone."""
         taken = _taken(text)
         for start, end in self._literal.within(text):
             if not any(taken[start:end]):
@@ -249,7 +249,7 @@ def stretches(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _key(kind: DataType, value: str) -> str:
-    """Return what all ways to write the same value have in common."""
+    """Return the part of a value that is the same however it is written."""
     if kind in (DataType.SECRET, DataType.WALLET, DataType.IP_ADDRESS):
         return value
     plain = _bare(value)
@@ -261,7 +261,7 @@ def _bare(text: str) -> str:
 
 
 def _pieces(text: str) -> list[Piece]:
-    """Find what may be masked, in order; not in what was masked before."""
+    """Find the pieces that may be masked, in order, outside of existing placeholders."""
     ours = [Piece("", "personal", *match.span()) for match in _OURS.finditer(text)] if "<" in text else []
     return sorted(chain(pieces(text, ours), _passports(text, ours)), key=lambda one: one.start)
 
@@ -270,7 +270,7 @@ _pieces_of_document: Final = lru_cache(maxsize=512)(_pieces)
 
 
 def _passports(text: str, ours: Iterable[Piece]) -> Iterator[Piece]:
-    """Find numbers after "passport no." and the like, where the full stop ends the search in `detectors`."""
+    """Find numbers after "passport no." and the like: in `detectors` the full stop ends the search."""
     for match in _PASSPORT_NO.finditer(text) if _PASSPORT_NEAR_NO.search(folded(text)) else ():
         if not any(match.start(1) < one.end and match.end(1) > one.start for one in ours):
             yield Piece("passport number", "personal", *match.span(1))
@@ -285,6 +285,6 @@ def _taken(text: str) -> bytearray:
 
 
 def _end_of_key(text: str, at: int) -> int:
-    """Return the end of a private key, of which the first line was found: its last line, or the end of the text."""
+    """Return the end of a private key whose first line was found: its last line, or the end of the text."""
     last = _KEY_END.search(text, at)
     return last.end() if last else len(text)

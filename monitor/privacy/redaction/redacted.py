@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Redactor:
-    """Redaction as configured. `users` makes pseudonyms. If it is off, it changes nothing.
+    """Redaction as configured. `users` makes pseudonyms. If redaction is off, nothing is changed.
 
     Without `metrics` it counts nothing, and can be sent to another process.
     """
@@ -32,11 +32,11 @@ class Redactor:
         self._counters = {kind.value: metrics.redacted.labels(kind.value) for kind in counted if metrics is not None}
 
     def uncounted(self) -> Redactor:
-        """Return the same without metrics."""
+        """Return the same redactor without metrics."""
         return Redactor(self._settings, self._users, None)
 
     def redact(self, case: Case) -> Redacted:
-        """Find and mask. Takes some milliseconds for a long case: call from a worker thread."""
+        """Find and mask personal data. Takes a few milliseconds for a long case: call from a worker thread."""
         if not self.enabled:
             return Redacted.not_at_all(case)
         masking = Masking(self._types, _texts(case), [one.content for one in case.retrieved_context])
@@ -49,12 +49,12 @@ class Redactor:
         return Redacted(seen, _masked(seen, masking) if masking else seen, masking)
 
     def count(self, found: Mapping[str, int]) -> None:
-        """Count values that were found in a case, by their kind."""
+        """Count the values found in a case, by type."""
         for kind, number in found.items():
             self._counters[kind].inc(number)
 
     def of_others(self, result: EvaluationResult) -> EvaluationResult:
-        """Redact an external score with its reasons; the case has only what is known here."""
+        """Redact an external score with its reasons. Only the values in its own texts are masked."""
         if not self.enabled or result.score_source is ScoreSource.OWN:
             return result
         masking = Masking(self._types, (*_texts(result.case), *_reasons(result.outcome)))
@@ -81,7 +81,7 @@ class Redacted:
     async def score(self, score: Callable[[Case], Awaitable[Sequence[EvaluationResult]]]) -> list[EvaluationResult]:
         """Let `score` score `seen` and return its results as results on `case`.
 
-        Explanations and attributes are masked; offsets are those of the masked response.
+        Explanations and attributes are masked; offsets refer to the masked response.
         """
         results = await score(self.seen)
         if self.masking is None or not self.masking:
@@ -93,15 +93,15 @@ class Redacted:
         ]
 
     def masked(self, outcome: Outcome) -> Outcome:
-        """Mask what an evaluator says of `seen`; offsets are those of the masked response."""
+        """Mask an evaluator's outcome on `seen`; offsets refer to the masked response."""
         if self.masking is None or not self.masking:
             return outcome
-        response = self.masking.mask(self.seen.response)  # it remembers this
+        response = self.masking.mask(self.seen.response)  # already cached
         return _told(outcome, self.masking, response, len(self.seen.response))
 
     @property
     def found(self) -> dict[str, int]:
-        """The number of distinct values that were found, by kind."""
+        """The number of distinct values found, by type."""
         return {} if self.masking is None else {kind.value: number for kind, number in self.masking.found.items()}
 
 
@@ -115,7 +115,7 @@ def _reasons(outcome: Outcome) -> Iterator[str]:
 
 
 def _told(outcome: Outcome, masking: Masking, response: Masked, length: int) -> Outcome:
-    """Mask an outcome. `length` is that of the response in which its evidence was found."""
+    """Mask an outcome. `length` is the length of the response in which its evidence was found."""
     mask = masking.loosely
     if isinstance(outcome, Unscored):
         return replace(outcome, detail=mask(outcome.detail))

@@ -195,9 +195,9 @@ async def test_what_a_failed_request_says_of_itself_is_a_text_of_the_service_and
     note.read(Reading(ReadingStatus.FAILED_REQUEST, CASE, "no such user: Ada"))
     notes.end(note, RequestOutcome.FAILED_REQUEST)
     note = notes.begin(COMPLETE.record(2.0))
-    note.read(Reading(ReadingStatus.INCOMPLETE, CASE, "the parent never came"))
+    note.read(Reading(ReadingStatus.INCOMPLETE, CASE, "the parent never arrived"))
     notes.end(note, TraceOutcome.INCOMPLETE)
-    assert [one.detail for one in keeper.records] == ["", "the parent never came"]
+    assert [one.detail for one in keeper.records] == ["", "the parent never arrived"]
 
 
 async def test_of_a_request_that_is_to_be_forgotten_no_trail_is_kept():

@@ -106,7 +106,7 @@ def test_every_cause_is_a_word_of_its_own():
         ("filtered", "traffic.zebra", "traffic.zebra: remove this rule"),
         (
             "incomplete",
-            "the parent of 3 spans never came",
+            "the parent of 3 spans never arrived",
             "extraction.orphans_are_roots: true, if that span is only sent to another backend",
         ),
         (
@@ -159,7 +159,7 @@ def test_a_score_of_an_unknown_tool_is_an_external_score():
         ("the monitor refused 1 span larger than max_span_bytes", "max_span_bytes of its source: larger"),
         ("the monitor refused 1 span of a resource larger than max_resource_bytes", "max_resource_bytes of"),
         ("the monitor refused 1 span that cannot be read", "in the service: its exporter says why"),
-        ("the root span never came (closed: idle)", "assembly.idle_timeout: longer"),
+        ("the root span never arrived (closed: idle)", "assembly.idle_timeout: longer"),
     ],
 )
 def test_what_is_missing_of_a_trace_says_what_to_change(detail, setting):
