@@ -34,7 +34,7 @@ def trivial(case: Case, scale: Scale) -> Score | None:
 def asked(judge: Judge | None, name: str) -> Judge:
     """Return the judge. Raises `JudgeError` if there is none."""
     if judge is None:
-        raise JudgeError(UnscoredReason.ERROR, f"{name} needs a judge, and there is none")
+        raise JudgeError(UnscoredReason.ERROR, f"{name} needs a judge, but there is none")
     return judge
 
 

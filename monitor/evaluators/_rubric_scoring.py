@@ -56,7 +56,7 @@ class RubricEvaluator(Evaluator, ABC):
             value = rubric.nothing_retrieved
             return Score(value, "By rule, without a judge: nothing was retrieved.", rubric.scale.level(value))
         if judge is None:
-            raise JudgeError(UnscoredReason.ERROR, f"{rubric.name} needs a judge, and there is none")
+            raise JudgeError(UnscoredReason.ERROR, f"{rubric.name} needs a judge, but there is none")
         added = [name for name in self.added() if _HAS[name](case)]
         names = [name for name in MATERIALS if name in rubric.materials or name in added]
         shown = await fitted(material(case, names), case.retrieved_context, judge)
@@ -169,7 +169,7 @@ def _schema(rubric: RubricFile, case: Case) -> dict[str, JsonValue]:
 def _outcome(rubric: RubricFile, case: Case, shown: Shown, data: Mapping[str, Any]) -> Outcome:
     found = KINDS[rubric.evidence].read(data, case)
     if found.not_found and not found.total:
-        detail = f"{are(found.not_found, 'quoted claim')} not in the response, and there is no other"
+        detail = f"{are(found.not_found, 'quoted claim')} not in the response, and there are no others"
         return Unscored(UnscoredReason.MALFORMED, detail, claims_not_found=found.not_found)
     explained = one_line(data["explanation"])
     if rubric.score == "judged":

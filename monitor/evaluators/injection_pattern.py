@@ -84,7 +84,7 @@ class InjectionPattern(Evaluator):
         said = ", ".join(f"{one.hit.family} ({one.where})" for one in listed)
         return Score(
             value,
-            f"Found: {said}." if said else "No known pattern of attack.",
+            f"Found: {said}." if said else "No known attack pattern.",
             self.scale.level(value),
             tuple(one.evidence() for one in listed),
             facts={ATTACK: self.scale.level(values["request"])},

@@ -44,7 +44,7 @@ class Rubric(RubricEvaluator):
             )
         if given.replaces and not is_built_in:
             hint = nearest(made.name, built_in)
-            raise ConfigError(f"replaces: {given.file} is named {made.name!r}, which is no built-in evaluator{hint}")
+            raise ConfigError(f"replaces: {given.file} is named {made.name!r}, which is not a built-in evaluator{hint}")
         return made
 
 

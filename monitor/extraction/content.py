@@ -102,7 +102,7 @@ def why_trivial(case: Case) -> str:
         answers = _named.fullmatch(case.response.strip()) or _is_answer(bare, case)
         return "" if answers else "it is a single letter"
     if bare in _OPENINGS_BARE or bare in _NOTHING:
-        said = "it says that there is none" if bare in _NOTHING else "it is the opening of an answer that does not come"
+        said = "it says that there is no answer" if bare in _NOTHING else "it opens an answer that never follows"
         return "" if _offered(words, case) else said
     last = case.response.rstrip(" \t\r\n*_#>`\"'")
     if last.endswith(_COLONS) and len(words) <= _LABEL_WORDS and len(bare) <= _LABEL_CHARACTERS:

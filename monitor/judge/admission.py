@@ -119,7 +119,7 @@ class Breaker:
             after = (self._clock.now() + wait) // _MINUTE * _MINUTE + _MINUTE
             until = f"{dt.datetime.fromtimestamp(after, dt.UTC):%H:%M} UTC"
             asked, tried = (f"until {until}", "that") if wait == seconds else ("for more than an hour", until)
-            self.asked = f"the provider asked for no calls {asked}; the first evaluation after {tried} tries it"
+            self.asked = f"the provider asked for no calls {asked}; the first evaluation after {tried} tries again"
         self.trip(wait, why)
 
     def _ended(self, well: bool | None, probe: bool, why: str) -> None:

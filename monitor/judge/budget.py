@@ -302,7 +302,7 @@ class BudgetTracker:
                 while (found := reserve()) is None:
                     await self._settled.wait()
                 return found
-        message = "calls in flight had reserved what is left of the budget"
+        message = "calls in flight had reserved the rest of the budget"
         if left >= 1:
             message += f", for {left:.0f} s"
         raise JudgeError(UnscoredReason.BUDGET, message)

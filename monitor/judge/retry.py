@@ -155,7 +155,7 @@ def classify(  # noqa: PLR0911 - a table of faults, in order
 def _unanswered(error: Exception, chain: list[BaseException], said: str) -> CallFault | None:
     """Return the fault if no readable HTTP response came back; None for any other kind of fault."""
     if _is_no_completion(error, chain):  # without its words: they could come from the prompt or a reply
-        return CallFault(UnscoredReason.PROVIDER_ERROR, "what came back is no completion", again=True, sick=True)
+        return CallFault(UnscoredReason.PROVIDER_ERROR, "the reply is not a completion", again=True, sick=True)
     unreachable = _unreachable(chain)
     if unreachable is not None:
         message = f"{UNREACHABLE}: {unreachable}"

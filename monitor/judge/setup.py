@@ -149,7 +149,9 @@ _REMEDIES: Final[Mapping[PauseCause, str]] = {
         "write {place}.model as provider/name, such as openai/gpt-4o-mini, and restart the monitor;"
         " https://docs.litellm.ai/docs/providers lists the providers"
     ),
-    PauseCause.NO_PACKAGE: "install that package beside the monitor, or choose another {place}.model; then restart it",
+    PauseCause.NO_PACKAGE: (
+        "install that package in the monitor's environment or choose another {place}.model, then restart the monitor"
+    ),
 }
 _NEW_KEY: Final = "write a valid key to the file in {place}.api_key_file; the judge then resumes by itself"
 

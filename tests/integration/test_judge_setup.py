@@ -183,7 +183,7 @@ async def test_a_spent_quota_is_said_in_the_provider_s_words(llm, model):
 async def test_a_page_of_a_proxy_is_no_completion_and_no_status_is_made_up(llm, model):
     llm.always(say.html())
     found = await asked(model=model, api_key=KEY, api_base=llm.url)
-    assert found.said == "what came back is no completion"
+    assert found.said == "the reply is not a completion"
     assert found.cause is None
 
 

@@ -79,7 +79,7 @@ def _read(entry: object, app: str) -> ExternalScore:
         raise InvalidData(f"unknown key {_shown(unknown)}; allowed: {', '.join(_FIELDS)}")
     said = {key: read(key, entry[key]) for key, read in _FIELDS.items() if entry.get(key) is not None}
     if ("trace_id" in said) == ("request_id" in said):
-        raise InvalidData("needs exactly one of trace_id and request_id: the answer that it is about")
+        raise InvalidData("needs exactly one of trace_id and request_id, for the answer that it is about")
     words = [key for key in ("thumbs", "score", "label") if key in said]
     if not words or ("thumbs" in said and len(words) > 1):
         raise InvalidData("needs thumbs (`up` or `down`), or score, label or both")

@@ -129,7 +129,7 @@ class Ruling:
         if value is None and bad is None:
             return Unscored(UnscoredReason.MALFORMED, "it has no score, and its label is not known"), False
         if bad is None and not self.clear:
-            return Unscored(UnscoredReason.MALFORMED, "which end of its scale is good is not configured"), False
+            return Unscored(UnscoredReason.MALFORMED, "it is not configured which end of its scale is good"), False
         if value is None:
             low_is_bad = self.options.better == "higher"
             value = self.options.lowest if bad == low_is_bad else self.options.highest

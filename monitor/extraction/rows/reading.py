@@ -236,4 +236,4 @@ def _timestamp(value: Value) -> float:
 def _kind(value: object) -> str:
     if isinstance(value, list):
         return "a list"
-    return {str: "a text", bool: "a truth value", type(None): "null"}.get(type(value), "a number")
+    return {str: "a text", bool: "a boolean", type(None): "null"}.get(type(value), "a number")

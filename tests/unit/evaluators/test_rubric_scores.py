@@ -133,7 +133,7 @@ async def test_a_verdict_on_claims_of_which_none_is_in_the_response_is_unscored(
         "explanation": "All stands there.",
         "score": 5,
     }
-    detail = "1 quoted claim is not in the response, and there is no other"
+    detail = "1 quoted claim is not in the response, and there are no others"
     assert await outcome(shipped(name), answer) == Unscored(UnscoredReason.MALFORMED, detail, claims_not_found=1)
 
 

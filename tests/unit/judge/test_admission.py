@@ -150,7 +150,7 @@ def test_asked_to_hold_it_says_until_when_and_sends_no_probe_before():
     breaker.hold(3600, "HTTP 429")
     breaker.hold(60, "HTTP 503")  # a shorter time does not shorten it
     assert breaker.asked == (
-        "the provider asked for no calls until 23:14 UTC; the first evaluation after that tries it"
+        "the provider asked for no calls until 23:14 UTC; the first evaluation after that tries again"
     )
     assert breaker.cause == "HTTP 429"
     assert breaker.opens_in == 3600
@@ -163,7 +163,7 @@ def test_asked_to_hold_for_more_than_an_hour_it_sends_a_probe_after_an_hour():
     breaker = Breaker(clock)
     breaker.hold(86_400)
     assert breaker.asked == (
-        "the provider asked for no calls for more than an hour; the first evaluation after 23:14 UTC tries it"
+        "the provider asked for no calls for more than an hour; the first evaluation after 23:14 UTC tries again"
     )
     assert breaker.opens_in == LONGEST_HOLD
 

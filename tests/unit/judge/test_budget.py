@@ -211,7 +211,7 @@ async def test_after_its_deadline_a_call_does_not_wait_for_calls_in_flight():
     mine = BudgetTracker(Budget(dollars_per_day=1), LoopClock())
     reserved(mine, 1)
     late = asyncio.get_running_loop().time() - 5
-    with pytest.raises(JudgeError, match=r"calls in flight had reserved what is left of the budget$"):
+    with pytest.raises(JudgeError, match=r"calls in flight had reserved the rest of the budget$"):
         await mine.wait_for_dollars(1, late)
 
 

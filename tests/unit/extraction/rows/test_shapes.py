@@ -336,7 +336,7 @@ def test_a_field_that_is_written_otherwise_is_suggested(names, hint):
 
 
 @pytest.mark.parametrize(
-    ("value", "stated"), [(3, "a number"), ("x", "a text"), (None, "null"), ([], "a list"), (True, "a truth value")]
+    ("value", "stated"), [(3, "a number"), ("x", "a text"), (None, "null"), ([], "a list"), (True, "a boolean")]
 )
 def test_what_is_no_object_is_said_to_be_none(value, stated):
     with pytest.raises(InvalidData, match=stated):
