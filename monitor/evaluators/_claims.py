@@ -109,7 +109,7 @@ def _goes_on(text: str, before: Sequence[Word], word: Word) -> bool:
     shown = text[last.start : last.end]
     if shown.isdigit():
         return len(before) > 1 and len(shown) <= _ORDINAL_DIGITS
-    dotted = text[max(last.start - 2, 0) : last.end].lower()  # "e.g", of which the last word is "g"
+    dotted = text[max(last.start - 2, 0) : last.end].lower()  # "e.g", whose last word is "g"
     return (
         text[word.start].islower()
         or shown.lower() in _ABBREVIATIONS

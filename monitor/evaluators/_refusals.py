@@ -95,7 +95,7 @@ UNKNOWN = re.compile(
     r"|\b(?:saya|kami) (?:tidak|belum) (?:tahu|mengetahui|yakin|menemukan|memiliki (?:\w+ )?(?:informasi|data))"
     r"|\btidak (?:ada|terdapat|tersedia|cukup) (?:\w+ )?(?:informasi|data|jawaban)\b"
     r"|\b(?:dokumen|teks|konteks|sumber) (?:\w+ ){0,3}?tidak (?:memuat|menyebut|mengandung|berisi|memberi)"
-    # Other scripts, tried only where one begins
+    # Other scripts, tried only at a non-ASCII character
     r"|\b(?=[^\x00-\x7f])(?:"
     # Russian
     r"я не (?:знаю|нашел|нашёл|нашла|располагаю|имею|уверен)|\b(?:нет|недостаточно) (?:\w+ )?(?:информации|данных"
@@ -180,7 +180,7 @@ DECLINED = re.compile(
     # Vietnamese, Indonesian
     r"|\b(?:toi|chung toi|minh) (?:\w+ )?khong thể (?:\w+ ){0,3}?(?:giup|trả lời|cung cấp|hỗ trợ)"
     r"|\b(?:saya|kami) tidak (?:dapat|bisa|boleh) (?:\w+ ){0,3}?(?:membantu|menjawab|memberi|menyedia)"
-    # Other scripts, tried only where one begins
+    # Other scripts, tried only at a non-ASCII character
     r"|\b(?=[^\x00-\x7f])(?:"
     # Russian
     r"(?:я )?не (?:могу|можем|смогу|имею права) (?:\w+ ){0,3}?(?:помо|ответ|предостав|дать|обсужд|выполн|сказ"

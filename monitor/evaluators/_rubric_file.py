@@ -26,7 +26,7 @@ Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 
 _MOST_BYTES: Final = 1024**2
 
-# Part of every rubric's version. It stands for the frame around a rubric: the form of the answer and of the material.
+# Part of every rubric's version: the version of the frame around it (the form of the answer and of the material).
 _FRAME = "3"
 _CHECKED_AGAINST: Final = {
     "claims": ("context", "response"),

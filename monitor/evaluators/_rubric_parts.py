@@ -56,7 +56,7 @@ def heading(number: int, document: Document) -> dict[str, Any]:
 def listed(items: Iterable[Mapping[str, Any]]) -> str:
     """Write items as JSON, so that a document cannot forge the border to the next one.
 
-    The text is that of `json.dumps(..., indent=1)`, for which the interpreter does not use its encoder in C.
+    The text is the same as from `json.dumps(..., indent=1)`, for which Python does not use its encoder in C.
     """
     found = list(items)
     if any(isinstance(value, (list, dict)) for item in found for value in item.values()):

@@ -12,7 +12,7 @@ from monitor.stages import Judge
 
 
 class LearnedGroundedness(OverlapGroundedness):
-    """A ranking of all answers that starts as that of `overlap_groundedness` and learns, for each app, from verdicts.
+    """A ranking of all answers that starts like `overlap_groundedness` and learns, for each app, from verdicts.
 
     The score is the probability, 0 to 1, that an answer is not a defect, higher is better. It is computed from nine
     measures of the overlap with the context, by a small model that begins with the score of `overlap_groundedness`

@@ -2,7 +2,7 @@
 
 If a call does not fit only because of other calls' reservations, it waits until they are settled: most cost less.
 
-A model's price is the configured one, else that in litellm's price list, read without importing litellm.
+A model's price is the configured price, or else the price in litellm's list, read without importing litellm.
 """
 
 from __future__ import annotations

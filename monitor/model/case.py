@@ -60,7 +60,7 @@ class ContextStatus(StrEnum):
 
 
 RESPONSE_ID: Final = "gen_ai.response.id"
-"""The attribute with the provider's id of the answer, where the evaluated span has it."""
+"""The attribute with the provider's id of the answer, if the evaluated span has it."""
 
 
 class Traffic(StrEnum):

@@ -1,4 +1,4 @@
-"""External scores: those of other tools, and user feedback."""
+"""External scores: scores of other tools, and user feedback."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 | log record or span event `gen_ai.evaluation.result` | OpenTelemetry semantic conventions for generative AI |
 | log record or span event `gen_ai.evaluation.user_feedback` | the same, an earlier version; Azure AI |
 | span attributes `annotations.N.annotation.*`, `evaluations.N.evaluation.*`, both also after `trace.` | OpenInference |
-| span attributes `logfire.feedback.name`, `logfire.feedback.comment` and the one that the first names | Logfire |
+| span attributes `logfire.feedback.name`, `logfire.feedback.comment`, and the attribute named by the first | Logfire |
 
 Our own scores have our scope or attributes `rag_monitor.*`, and are never read.
 

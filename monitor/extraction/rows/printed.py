@@ -79,7 +79,7 @@ def read(row: Mapping[str, Value]) -> PrintedCase:
 
 
 def context_status(stated: tuple[Document, ...] | None) -> ContextStatus:
-    """Return how a context came about from the documents that a row states, which are None if it states none."""
+    """Return how a context came about, judging by the documents that a row states; None means it says nothing."""
     if stated is None:
         return ContextStatus.NO_RETRIEVAL
     if all(document.content for document in stated):
