@@ -1,4 +1,4 @@
-"""Derives from all alerts what others read: which hold others back, links to the answers, and tables for the docs.
+"""Derives from all alerts: the inhibition rules, links to the answers, and tables for the docs.
 
 An alert is held back only by one at least as severe that explains it, and only before it is first sent: a receiver that
 was notified of an alert is also notified of its end. `DeliveryState` applies this here, `inhibit_rules` in
@@ -24,7 +24,7 @@ RATES: Final = (*rate_names.NAMES, regression.NAME)
 """The names of the alerts on rates."""
 ANNOTATION: Final = "answers_url"
 DIAGNOSIS: Final = "diagnosis"
-"""The annotation that says since when a rate is too high, and what its bad answers have in common."""
+"""The annotation that says when a rate rose, and what its bad answers have in common."""
 DIAGNOSIS_URL: Final = "diagnosis_url"
 
 _PAIR = ("app", "evaluator")  # for all versions
@@ -44,7 +44,7 @@ def names() -> tuple[str, ...]:
 class Inhibition:
     """While an alert of `sources` fires, alerts of `targets` with the same labels `equal` are held back.
 
-    A severity of None is any. `why` is the comment in the documented Alertmanager configuration.
+    A severity of None means any. `why` is the comment in the documented Alertmanager configuration.
     """
 
     why: str
@@ -55,7 +55,7 @@ class Inhibition:
     equal: tuple[str, ...] = _PAIR
 
     def holds_back(self, firing: Sequence[AlertState]) -> Iterator[AlertState]:
-        """Yield the firing alerts that others inhibit by this rule."""
+        """Yield the firing alerts that this rule inhibits."""
 
         def labels(state: AlertState) -> tuple[str, ...]:
             return tuple(state.labels.get(label, "") for label in self.equal)
@@ -93,7 +93,7 @@ def inhibitions() -> tuple[Inhibition, ...]:
 
 
 def held_back(firing: Sequence[AlertState]) -> list[AlertState]:
-    """Return the firing alerts that others inhibit by any rule."""
+    """Return the firing alerts that any rule inhibits."""
     return [one for rule in inhibitions() for one in rule.holds_back(firing)]
 
 
@@ -119,7 +119,7 @@ def _matchers(names: Sequence[str], severity: Severity | None) -> list[str]:
 
 
 def _answers(name: str) -> ResultSelector | None:
-    """Return the answers that the alert of this name is about; None if it is about none."""
+    """Return the answers that the alert of this name is about, or None."""
     if name in RATES:
         return ResultSelector(_PAIR, "defect")
     return next((alert.answers for alert in self_alerts() if alert.name == name), None)
@@ -128,9 +128,7 @@ def _answers(name: str) -> ResultSelector | None:
 def linked(state: AlertState, page: str) -> AlertState:
     """Add the links to answers and to the diagnosis, if the alert fires and is about answers.
 
-    The answers are those from one window before it fired.
-
-    `page` is the URL of the web UI; empty: no link.
+    The answers begin one window before it fired. `page` is the URL of the web UI; empty: no link.
     """
     answers = _answers(state.name) if page and state.firing else None
     if answers is None:
@@ -163,8 +161,8 @@ def explained(state: AlertState, page: str, request_id: str) -> AlertState:
 def in_rule(name: str, page: str, *, by_rule: bool = False) -> dict[str, str]:
     """Return the links in a Prometheus rule, templates over its labels: the answers of the last day, the diagnosis.
 
-    `by_rule`: the alert has the label `defect_rule`. A template does not know since when an alert fires. Empty without
-    a page, or if the alert is about no answers.
+    `by_rule`: the alert has the label `defect_rule`. The periods are fixed because a template does not know when an
+    alert began to fire. Empty without a page, or if the alert is not about answers.
     """
     answers = ResultSelector(_PAIR, "defect") if name == severe.NAME else _answers(name)
     if answers is None or not page:
@@ -193,7 +191,7 @@ def table(runbooks: str) -> str:
 
 
 def alertmanager_yaml() -> str:
-    """Write the inhibition rules as YAML in a Markdown block, each below a comment that says why."""
+    """Write the inhibition rules as YAML in a Markdown block, each below a comment with its reason."""
     lines = ["```yaml", "inhibit_rules:"]
     for why, rule in zip((one.why for one in inhibitions()), inhibit_rules(), strict=True):
         lines += [

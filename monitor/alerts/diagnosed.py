@@ -1,4 +1,4 @@
-"""Adds to alerts on rates what their bad answers have in common, as found elsewhere. No alert waits long for it."""
+"""Adds a diagnosis to alerts on rates: what their bad answers have in common. No alert waits long for it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from monitor.stages import Runtime
 from monitor.telemetry.events import Event
 
 PATIENCE: Final = 5.0
-"""Seconds for which alerts that begin to fire wait for their lines, all of them together."""
+"""Seconds for which all alerts that begin to fire in one check wait for their lines."""
 
 AGAIN: Final = 300.0
 """Seconds after which an alert that still fires is diagnosed again."""
 
 SOON: Final = 60.0
-"""Seconds after which that happens where there were too few bad answers for a first look."""
+"""Seconds after which it is diagnosed again if there were too few bad answers for a first look."""
 
 
 class DiagnosisLine(NamedTuple):
@@ -32,12 +32,12 @@ class DiagnosisLine(NamedTuple):
 
 
 Diagnose: TypeAlias = Callable[[AlertState], Awaitable[DiagnosisLine | None]]
-"""Diagnoses the rate that a firing alert is about. None: there is nothing to say. May raise anything."""
+"""Diagnoses the rate behind a firing alert. None: there is nothing to say. May raise anything."""
 
 
 @dataclass(slots=True)
 class _Diagnosed:
-    """What is known of one rate: its line, when it was last looked at (monotonic), and whether it is now."""
+    """The state of one rate: its line, when it was last diagnosed (monotonic), and whether a diagnosis is running."""
 
     asked: float
     line: DiagnosisLine | None = None
@@ -52,7 +52,7 @@ class _Diagnosed:
 class DiagnosedAlerts:
     """The lines of the rates that are too high now. Warning, critical and regression of one rate share a line.
 
-    A line changes only where enough more bad answers have come: the diagnosis says the same until then.
+    A line changes only after enough further bad answers: until then the diagnosis stays the same.
     """
 
     def __init__(self, diagnose: Diagnose, runtime: Runtime) -> None:
@@ -61,7 +61,7 @@ class DiagnosedAlerts:
         self._known: dict[tuple[str, str, str], _Diagnosed] = {}
 
     async def annotated(self, states: Sequence[AlertState], tasks: TaskGroup) -> list[AlertState]:
-        """Return the states, the firing ones on rates with the annotation `diagnosis` where there is a line.
+        """Return the states; those firing on rates get the annotation `diagnosis` if there is a line.
 
         Diagnoses run in `tasks`. Waits for those of alerts that were not firing at the last call, but not longer than
         `PATIENCE`. Does not raise.

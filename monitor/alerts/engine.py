@@ -1,6 +1,6 @@
 """Decides in process which alerts fire, from what this process saw: the same alerts that `prometheus/` writes as rules.
 
-`conditions/` and `self_alerts/` find out what is wrong now; here that becomes states that last.
+`conditions/` and `self_alerts/` find out what is wrong now; the engine turns that into lasting states.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHECK_INTERVAL: Final = 15.0
 """Seconds between two checks of all alerts."""
 
 _CHANGE_IS_RECENT = 7 * 86400.0
-"""Seconds for which a change of the service may be what an alert is about."""
+"""Seconds for which a change of the service may explain an alert."""
 
 
 class AlertEngine:
@@ -42,18 +42,18 @@ class AlertEngine:
 
     Args:
         policies: what the configuration asks for.
-        windows: the sums of scores by app and evaluator; of each evaluator, they must hold one version only.
+        windows: the sums of scores by app and evaluator, with only one version of each evaluator.
         runbooks: the URL that `/<alert>.md` is appended to; empty: no link.
         checks: the alerts on the monitor itself; None: there are none.
-        ruled: the same sums by the defect rules that policies bring themselves.
+        ruled: the same sums by the policies' own defect rules.
         severe: the confirmed severe cases; None: no policy asks for them.
-        defects: what is a defect by each evaluator's own rule, as a predicate: answers that `are of level high`.
+        defects: each evaluator's own defect rule in words, as a predicate: answers that `are of level high`.
         versions: the version of each evaluator in this process, by its name: the label `version` of alerts on rates.
         changed: the latest change of the service behind the answers of an app and evaluator. An alert that fires
             names it if it is not older than a week.
         page: the URL of the web UI; an alert that fires links to the answers it is about. Empty: no link.
-        incidents: the open ones; None: nothing keeps them.
-        tracker: the states so far, which go on; None: there are none.
+        incidents: the open ones; None: incidents are not kept.
+        tracker: the states so far, to continue from; None: there are none.
     """
 
     def __init__(
@@ -87,15 +87,15 @@ class AlertEngine:
         self._tracker = tracker if tracker is not None else AlertTracker(runbooks)
 
     def apps(self) -> tuple[str, ...]:
-        """Return the apps with scores so far, and those that a policy names."""
+        """Return the apps with scores so far, and those named in a policy."""
         named = {policy.app for policy in self.policies if policy.app is not None}
         return tuple(sorted(named.union(app for app, _ in self._windows.keys())))  # noqa: SIM118 - not a mapping
 
     def evaluate(self, now: float) -> list[AlertState]:
         """Check everything at the wall-clock second `now`.
 
-        Returns for each app, evaluator and defect rule one state for each threshold, the more severe first, then that
-        of a regression; after these the alerts on single severe cases and those on the monitor itself.
+        Returns, for each app, evaluator and defect rule, one state for each threshold, the more severe first, then one
+        for a regression; after these the alerts on single severe cases and those on the monitor itself.
         """
         pairs = set(self._windows.keys())
         pairs.update((policy.app, policy.evaluator) for policy in self.policies if policy.app is not None)
@@ -168,10 +168,10 @@ async def run_alerts(
     show: Callable[[Sequence[AlertState]], None] | None = None,
     diagnosed: DiagnosedAlerts | None = None,
 ) -> None:
-    """Check the alerts every `every` seconds and tell the receivers, until cancelled; the first check is at once.
+    """Check the alerts every `every` seconds and notify the receivers, until cancelled; the first check is at once.
 
     Exports the thresholds of apps as they appear. `show` gets each list of states, for the web UI; it must not block.
-    `diagnosed` adds what the bad answers have in common.
+    `diagnosed` adds diagnoses.
     """
     apps: tuple[str, ...] | None = None
     async with anyio.create_task_group() as receivers:

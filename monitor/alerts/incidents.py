@@ -1,6 +1,6 @@
 """Turns the alerts on rates into incidents: when one begins, what happens in it, and what ends it.
 
-Pure: the caller keeps the incidents on disk, and gives those that were open to the next process.
+Pure: the caller keeps the incidents on disk, and passes the open ones to the next process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ID_ANNOTATION: Final = "incident"
 URL_ANNOTATION: Final = "incident_url"
 
 DOWN_AFTER: Final = 600.0
-"""Seconds without a check after which an incident that is over at the next one ended while the monitor was stopped."""
+"""If an incident is over at the first check after this many seconds without one, it ended during the stop."""
 
 _SAVED_EVERY: Final = 60.0
 _AT_MOST: Final = 500  # open ones
@@ -41,7 +41,7 @@ class IncidentTracker:
     Args:
         policies: what the configuration asks for.
         page: the URL of the web UI, for links; empty: none.
-        changed: called with each incident that began, took a step or ended, and with open ones once a minute.
+        changed: called with each incident that began, gained a step or ended, and with open ones once a minute.
     """
 
     def __init__(
@@ -56,15 +56,15 @@ class IncidentTracker:
 
     @property
     def open(self) -> tuple[Incident, ...]:
-        """The incidents that last, the oldest first."""
+        """The open incidents, oldest first."""
         return tuple(sorted(self._open.values(), key=lambda one: (one.fired, one.id)))
 
     def of(self, state: AlertState) -> Incident | None:
-        """Return the incident that an alert belongs to, None where it belongs to none."""
+        """Return the incident that an alert belongs to, or None."""
         return self._open.get(_rate_of(state))
 
     def restore(self, known: Iterable[Incident]) -> None:
-        """Continue what was open when an earlier process stopped. Of one rate, the newest counts."""
+        """Continue the incidents that were open when an earlier process stopped. For each rate, the newest counts."""
         for one in sorted(known, key=lambda one: one.fired):
             if one.open:
                 self._open[_key(one)] = one
@@ -73,7 +73,7 @@ class IncidentTracker:
     def advance(self, states: Sequence[AlertState], now: float) -> list[AlertState]:
         """Take the states of a check at the wall-clock second `now`; return them, the firing ones with their incident.
 
-        The id is the annotation `incident`, and the link `incident_url`.
+        Its id is the annotation `incident`, its link `incident_url`.
         """
         by_rate: dict[_Key, list[AlertState]] = {}
         for state in states:
@@ -121,7 +121,7 @@ class IncidentTracker:
                 one = _with_steps(one, [IncidentStep(now, stopped)])
         steps = [IncidentStep(now, f"{state.name} ({state.severity.value}) fires: {_said(state)}") for state in fresh]
         if found is not None and not fresh and was != severity:
-            steps.append(IncidentStep(now, f"The severity is {severity} now, {was} before."))
+            steps.append(IncidentStep(now, f"The severity is now {severity}; it was {was}."))
         one = _with_steps(
             replace(
                 one,
@@ -141,7 +141,7 @@ class IncidentTracker:
         if end is None and key in self._restored:
             began = self._restored[key]
             self._restored[key] = began = now if began is None or began > now else began
-            # The wait in which the alert would have held on before the restart is not over.
+            # The alert's hold from before the restart is not over.
             if now - began < (policy.resolve_after if policy is not None else 0.0):
                 return
             if began - one.checked > DOWN_AFTER:
@@ -156,9 +156,9 @@ class IncidentTracker:
         return next((one for one in policies_for(self._policies, *key[:2]) if _name_of(one) == key[2]), None)
 
     def _outlived(self, key: _Key, now: float) -> bool:
-        """Return whether the monitor was stopped for longer than an alert looks back: what fires now is something new.
+        """Return whether the monitor was stopped for longer than an alert looks back, so that what fires now is new.
 
-        After a first check this process knows of none.
+        After its first check this process knows of no stop.
         """
         policy = self._policy(key)
         if policy is None or self._restored[key] is not None:
@@ -205,7 +205,7 @@ def _involved(one: Incident, state: AlertState) -> bool:
 
 
 def _reconfigured(one: Incident, own: Sequence[AlertState], policy: AlertPolicy | None) -> IncidentEnd | None:
-    """Return how the configuration ended an incident, None where it did not."""
+    """Return how the configuration ended an incident, or None if it did not."""
     if policy is None:
         return IncidentEnd.ALERT_REMOVED
     if not own:
@@ -216,7 +216,7 @@ def _reconfigured(one: Incident, own: Sequence[AlertState], policy: AlertPolicy 
     if any(state.labels.get("version", "") != one.version for state in involved):
         return IncidentEnd.EVALUATOR_CHANGED
     was = {(alert.name, alert.severity): alert.threshold for alert in one.alerts}
-    fixed = [state for state in involved if state.name != regression.NAME]  # that one follows the week before
+    fixed = [state for state in involved if state.name != regression.NAME]  # its threshold follows the week before
     if any(was[state.name, state.severity.value] != state.threshold for state in fixed):
         return IncidentEnd.THRESHOLD_CHANGED
     return None

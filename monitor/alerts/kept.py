@@ -1,6 +1,6 @@
-"""What a restart must not forget of alerts: which fire, since when, and for how long nothing has been wrong.
+"""The part of the alerts' state that survives a restart: which fire, since when, and how long nothing has been wrong.
 
-A state is kept as JSON in the state file. What is not one, or comes from another version, is ignored.
+A state is kept as JSON in the state file. Anything else there, or a state of another version, is ignored.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from monitor.alerts.state import AlertState, AlertTracker
 from monitor.stages.kept_state import StateValue
 
 KEPT_AT_MOST: Final = 500
-"""Alerts of one list that are kept, the newest: the others fire anew after a restart."""
+"""Alerts of one list that are kept, the newest. After a restart the rest fire as if for the first time."""
 
 _STATE: Final = TypeAdapter(AlertState)
-_LATEST: Final = 1e11  # seconds since 1970: what is later is no date
+_LATEST: Final = 1e11  # seconds since 1970: anything later is not a date
 
 
 def as_kept(state: AlertState) -> dict[str, object]:
     """Return a state in plain JSON types, without its diagnosis, which may name words of questions.
 
-    Half a surrogate pair, which is no UTF-8, becomes a question mark.
+    Half a surrogate pair, which is not valid UTF-8, becomes a question mark.
     """
     state = replace(
         state,
@@ -40,7 +40,7 @@ def as_kept(state: AlertState) -> dict[str, object]:
 
 
 def from_kept(value: object) -> AlertState | None:
-    """Return the alert that fired, None where the value is none."""
+    """Return the alert that fired, or None if the value is not one."""
     try:
         state = _STATE.validate_python(value)
     except ValidationError:
@@ -50,14 +50,14 @@ def from_kept(value: object) -> AlertState | None:
 
 
 def moment(value: object) -> float | None:
-    """Return a kept number of seconds since 1970, None where it is none."""
+    """Return a stored timestamp (seconds since 1970), or None if it is not one."""
     return float(value) if isinstance(value, int | float) and 0 <= value < _LATEST else None
 
 
 def restored(kept: StateValue | None, now: float) -> AlertTracker:
-    """Return the alerts of the process before, which go on at the wall-clock second `now`.
+    """Return the alerts of the previous process, to continue at the wall-clock second `now`.
 
-    After `DOWN_AFTER` seconds without a check they begin anew: of that time nothing is known.
+    After `DOWN_AFTER` seconds without a check they start over: nothing is known about that time.
     """
     tracker = AlertTracker()
     found = kept or {}
@@ -73,7 +73,7 @@ def restored(kept: StateValue | None, now: float) -> AlertTracker:
 
 
 def kept_of(tracker: AlertTracker) -> Callable[[], StateValue]:
-    """Return what gives the alerts of a tracker that fire, to be kept; nothing while none does."""
+    """Return a function that lists the tracker's firing alerts for storage. It returns {} while none fires."""
 
     def current() -> StateValue:
         firing = sorted(tracker.firing(), key=lambda one: one[0].since, reverse=True)[:KEPT_AT_MOST]

@@ -68,7 +68,7 @@ def _severe(value: object) -> object:
 
 
 def _rule(value: object) -> object:
-    """Read a defect rule without names of levels, which only the evaluator's scale can tell."""
+    """Read a defect rule without resolving names of levels, which needs the evaluator's scale."""
     if value is None or isinstance(value, DefectRule):
         return value
     if isinstance(value, Mapping) and len(value) == 1:
@@ -94,7 +94,7 @@ class AlertWindow(Component):
 
     z: float = Field(ge=1, le=6)
     """Certainty, in standard deviations: the window fires if the one-sided lower limit of the rate at this z is above
-    the threshold. 3.09 is wrong once in 1000 checks, 2.33 once in 100."""
+    the threshold. 3.09 means wrong once in 1000 checks, 2.33 once in 100."""
 
     def __str__(self) -> str:
         return f"{format_duration(self.window)} (z {self.z:g})"
@@ -113,19 +113,19 @@ class SevereSettings(Component):
     """An alert on single severe cases, each judged twice before anyone is paged."""
 
     level: str = ""
-    """The level from which on an answer is severe: this one or a worse one. Default: the worst level of the scale."""
+    """Answers at this level, or a worse one, are severe. Default: the worst level of the scale."""
 
     judge: str | None = None
-    """The judge, by its name in `judges`, that judges a severe answer a second time. Another model repeats fewer of the
-    first one's errors. Default: the same judge, asked in other words; only for evaluators with a rubric."""
+    """The judge, by its name in `judges`, that judges a severe answer a second time. A different model repeats fewer of
+    the first one's errors. Default: the same judge, asked in other words; only for evaluators with a rubric."""
 
     max_false_pages: float = Field(default=FALSE_PAGES, gt=0, le=1000)
-    """False pages in 30 days to accept, for each app. The more confirmed cases of the last 30 days were not called
-    right, the more sessions with one within an hour a page takes; single ones then warn."""
+    """False pages to accept in 30 days, for each app. The more confirmed cases of the last 30 days were not called
+    right, the more sessions with such a case within an hour it takes to page; a single one then only warns."""
 
     page: Literal["limited", "each"] = "limited"
-    """`limited`: as `max_false_pages` says. `each`: every session with a confirmed case pages, and each page says how
-    many false ones to expect."""
+    """`limited`: page within `max_false_pages`. `each`: every session with a confirmed case pages, and each page says
+    how many false pages to expect."""
 
     @property
     def accepted(self) -> float:
@@ -144,9 +144,9 @@ class AlertPolicy(Component):
     evaluator and defect rule."""
 
     defect: Annotated[DefectRule | None, BeforeValidator(_rule)] = None
-    """What counts as a defect for this alert, if not what the evaluator's own rule says: `{at_least: high}`,
-    `{below: 3}` or `{label: attack}`. So one evaluator may warn at a low level and page at a high one, in two entries.
-    A level, a number between two levels, and a label all work."""
+    """What counts as a defect for this alert, in place of the evaluator's own rule: `{at_least: high}`, `{below: 3}` or
+    `{label: attack}`. With two entries, one evaluator can warn at a low level and page at a high one. A level, a number
+    between two levels, and a label all work."""
 
     warning: Annotated[Rate, AfterValidator(_threshold)] | None = None
     """Defect rate above which to warn, for example `5%`. It is compared with the lower limit of the rate, so an alert
@@ -165,16 +165,17 @@ class AlertPolicy(Component):
 
     regression_severity: Severity = Severity.WARNING
     """Severity of a regression: `warning`, or `critical` to page someone. Use the thresholds above for a critical
-    level; a rise below them is seldom a reason to page."""
+    level; a rise below them is rarely a reason to page."""
 
     severe: Annotated[SevereSettings | None, BeforeValidator(_severe)] = None
     """Whether to page when a single answer was judged severe twice (docs/alerts.md): `true`, or a mapping with `level`,
     `judge`, `max_false_pages` and `page`. For evaluators that ask a judge."""
 
     rate: Literal["judged", "corrected"] = "judged"
-    """Which rate the thresholds are compared with. `judged`: what the judge says. `corrected`: what people would say,
-    by their labels of this version of the evaluator (docs/labels.md); until there are 100 labelled defects and 100 good
-    answers, what the judge says, and the alert says so. A `regression` compares the judge with itself in any case."""
+    """Which rate the thresholds are compared with. `judged`: the judge's own rate. `corrected`: the rate as people
+    would judge, estimated from human labels of this version of the evaluator (docs/labels.md). Until there are 100
+    labelled defects and 100 labelled good answers, the judge's own rate is used, and the alert says so. A `regression`
+    always compares the judge with itself."""
 
     windows: tuple[AlertWindow, ...] = Field(default=DEFAULT_WINDOWS, min_length=1)
     """Windows to check. The alert fires if any of them does, unless the shortest shows that the incident is over. The
@@ -183,11 +184,11 @@ class AlertPolicy(Component):
 
     resolve_after: Annotated[Duration, AfterValidator(_whole_seconds)] = 300.0
     """How long no window may fire before the alert ends, in whole seconds: keeps one incident from becoming many
-    alerts. `0s`: ends at once."""
+    alerts. `0s`: end at once."""
 
     optional: bool = False
-    """Whether the policy may stand for an evaluator that is off, for example because there is no judge: it is then
-    silent. Otherwise that is an error."""
+    """Whether the policy may name an evaluator that is off, for example because there is no judge. The alert is then
+    silent; without this option it is an error."""
 
     @model_validator(mode="after")
     def _consistent(self) -> AlertPolicy:
@@ -196,7 +197,7 @@ class AlertPolicy(Component):
         if not self.watches_rate and self.defect is not None:
             raise ValueError("`severe` has a `level` of its own: remove `defect`, or set a threshold for it")
         if self.rate == "corrected" and self.defect is not None:
-            raise ValueError("`rate: corrected` is by the evaluator's own defect rule, as labels are: remove `defect`")
+            raise ValueError("`rate: corrected` uses the evaluator's own defect rule, as labels do: remove `defect`")
         if self.warning is not None and self.critical is not None and self.warning >= self.critical:
             raise ValueError(f"`warning` ({self.warning:g}) must be lower than `critical` ({self.critical:g})")
         lengths = [one.window for one in self.windows]
@@ -206,23 +207,23 @@ class AlertPolicy(Component):
 
     @property
     def watches_rate(self) -> bool:
-        """Whether it looks at a defect rate; else only at single severe cases."""
+        """Whether it watches a defect rate, rather than only single severe cases."""
         return bool(self.thresholds) or self.regression is not None
 
     @property
     def thresholds(self) -> dict[Severity, float]:
-        """The thresholds that are set, the more severe first."""
+        """The configured thresholds, the more severe first."""
         both = {Severity.CRITICAL: self.critical, Severity.WARNING: self.warning}
         return {severity: rate for severity, rate in both.items() if rate is not None}
 
     @property
     def by_length(self) -> tuple[AlertWindow, ...]:
-        """The windows, the shortest first."""
+        """The windows, shortest first."""
         return tuple(sorted(self.windows, key=lambda one: one.window))
 
 
 def policies_for(policies: Iterable[AlertPolicy], app: str, evaluator: str) -> list[AlertPolicy]:
-    """Return the policies on rates for a pair, one a defect rule: the app's own, or else the one for every app."""
+    """Return the policies on rates for a pair, one per defect rule: the app's own, or else the one for every app."""
     found: dict[DefectRule | None, AlertPolicy] = {}
     for policy in policies:
         if not policy.watches_rate:
@@ -235,7 +236,7 @@ def policies_for(policies: Iterable[AlertPolicy], app: str, evaluator: str) -> l
 def policy_for(
     policies: Iterable[AlertPolicy], app: str, evaluator: str, defect: DefectRule | None = None
 ) -> AlertPolicy | None:
-    """Return the policy for a pair with this defect rule; None is the evaluator's own rule."""
+    """Return the policy for a pair with this defect rule; None means the evaluator's own rule."""
     return next((one for one in policies_for(policies, app, evaluator) if one.defect == defect), None)
 
 
@@ -249,7 +250,7 @@ def severe_policy_for(policies: Iterable[AlertPolicy], app: str, evaluator: str)
 
 
 def own_rules(policies: Iterable[AlertPolicy]) -> dict[str, tuple[DefectRule, ...]]:
-    """Return the defect rules that alerts bring for each evaluator, by its name; its own rule is not among them."""
+    """Return, by evaluator name, the alerts' own defect rules, without the evaluator's."""
     found: dict[str, dict[DefectRule, None]] = {}
     for policy in policies:
         if policy.defect is not None:
@@ -307,7 +308,7 @@ def export_thresholds(policies: Sequence[AlertPolicy], apps: Iterable[str], metr
     There is one series for each app, evaluator and severity, and none for "all apps": a rule can join rates with
     thresholds `on (app, evaluator)` and needs to know nothing about precedence. Thresholds of alerts with their own
     defect rule have families of their own, with the rule as a label. Call it again when an app is first seen; `apps`
-    are label values. Apps that a policy names are always exported.
+    are label values. Apps named in a policy are always exported.
     """
     named = {policy.app for policy in policies if policy.app is not None}
     for evaluator in {policy.evaluator for policy in policies}:
@@ -319,7 +320,7 @@ def export_thresholds(policies: Sequence[AlertPolicy], apps: Iterable[str], metr
 
 
 def _export_severe_limits(policies: Sequence[AlertPolicy], app: str, metrics: Metrics) -> None:
-    """Set `ragmonitor_severe_unexplained_limit_sessions`: from it the rules know how many sessions page."""
+    """Set `ragmonitor_severe_unexplained_limit_sessions`, from which the rules derive how many sessions page."""
     for evaluator in {policy.evaluator for policy in policies}:
         policy = severe_policy_for(policies, app, evaluator)
         if policy is not None and policy.severe is not None:

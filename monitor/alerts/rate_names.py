@@ -1,4 +1,4 @@
-"""What the alert on a rate is called and says, by evaluator: two of them have a name and a runbook of their own."""
+"""Name and wording of the alert on a rate, by evaluator: two of them have a name and a runbook of their own."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 class RateAlert(NamedTuple):
     """The alert on a rate that is above its threshold.
 
-    `predicate` says what defective answers do, without naming the evaluator; empty: as the defect rule says. `advice`
-    is one more sentence.
+    `predicate` says what defective answers do, without naming the evaluator; empty: use the defect rule's words.
+    `advice` is one more sentence.
     """
 
     name: str
@@ -29,7 +29,7 @@ DEFECT_RATE: Final = RateAlert("RagDefectRateHigh", "The defect rate is above it
 OWN: Final[Mapping[str, RateAlert]] = {
     "retrieval_empty": RateAlert(
         "RagRetrievalEmptyHigh",
-        "Retrievals that find nothing are above their threshold.",
+        "The rate of empty retrievals is above its threshold.",
         "rest on a retrieval that found nothing",
     ),
     "context_not_recorded": RateAlert(

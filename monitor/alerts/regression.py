@@ -1,8 +1,8 @@
 """`RagDefectRateRegression`: decides whether a defect rate is clearly above that of the week before.
 
 The arithmetic is that of `statistics/change.py`, in process and, over recorded blocks, in PromQL. A block is a
-recorded increase at a whole multiple of its length, so a subquery with that step reads the blocks. Incidents are left
-out of the blocks (`clean`). Prometheus must keep ten days and evaluate the groups at least every five minutes:
+recorded increase at a whole multiple of its length, so a subquery with that step reads the blocks. Blocks with
+incidents are left out (`clean`). Prometheus must keep ten days and evaluate the groups at least every five minutes:
 otherwise there is no sample at the whole hour.
 """
 
@@ -36,11 +36,11 @@ def decide(
 ) -> ConditionResult:
     """Decide whether the rate has risen; `predicate` says what defective answers are.
 
-    Not enough data: less than three days to compare with, or no scores.
+    The status is not enough data with less than three days to compare with, or without scores.
     """
     changes, days = windows.changes(app, evaluator, now)
     if days < change.CLEAN_DAYS_NEEDED or not changes:
-        known = f"{days} of the {change.CLEAN_DAYS_NEEDED} days without an incident that are needed are known"
+        known = f"it has {days} of the {change.CLEAN_DAYS_NEEDED} incident-free days that it needs"
         latest = f", and nothing was scored in the last {format_duration(3 * DAY)}" if not changes else ""
         finding = rate_alert(evaluator).finding(predicate, evaluator)
         text = f"No baseline for the share of answers from {app} that {finding}: {known}{latest}."
@@ -77,10 +77,10 @@ def _found(
 
 _FAMILIES = ("evaluations", "evaluation_weight", "defect_weight", "defect_weight_squares", "defect_products")
 _OF_BLOCKS = ("evaluation_weight", "defect_weight", "defect_session_squares")
-"""What the spread is computed from."""
+"""The sums that the spread is computed from."""
 _WEEK, _THREE_DAYS = "167h59m", "71h59m"  # 168 and 72 whole hours, also where a range is closed at its older end
 _MISSED, _LOOKED_BACK = 1.5, 300.0
-"""How far back the rule looks for its own alert: this many evaluations, but at least so many seconds."""
+"""How far back the rule looks for its own alert: this many evaluations, but at least this many seconds."""
 _SPREAD_FACTOR = f"{change.BASELINE_DAYS + 1} / {change.BASELINE_DAYS}"
 
 
@@ -198,10 +198,10 @@ def _lost(limits: tuple[IncidentLimit, ...], series: RateSeries) -> str:
 
 
 def _regression(severity: Severity, runbooks: str, interval: float, series: RateSeries) -> Rule:
-    """Fires if any window is clearly above its baseline; the window of three days only while its last day is, too.
+    """Make the rule: any window is clearly above its baseline; the three-day window only while its last day is, too.
 
-    An alert that fired at the last evaluation goes on while some window is still rather above (`HELD`). A baseline is
-    that of the same version: a new version is silent until it has three days of its own.
+    An alert that fired at the last evaluation keeps firing while some window is still high enough (`HELD`). A version
+    is compared only with itself: a new version is silent until it has three days of its own.
     """
     fires, holds, recorded = [], [], series.recorded
     for window in WINDOWS:
@@ -242,7 +242,7 @@ def _regression(severity: Severity, runbooks: str, interval: float, series: Rate
 
 
 def _more() -> str:
-    """Write a template for what more answers are: by the words of an alert with its own, else by the evaluator."""
+    """Write the template that says what more answers are: in the alert's own words, or else by the evaluator."""
     choices = "{{ else }}".join(
         f'{{{{ if eq $labels.evaluator "{evaluator}" }}}}More answers from {{{{ $labels.app }}}} {about.predicate}'
         for evaluator, about in OWN.items()

@@ -1,4 +1,4 @@
-"""Keeps rolling sums by the defect rules that alerts bring themselves, beside those by the evaluators' own rules."""
+"""Keeps rolling sums by the alerts' own defect rules, in addition to those by the evaluators' rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RuleWindows:
         }
 
     def of(self, evaluator: str, rule: str) -> Windows | None:
-        """Return the windows of an evaluator and a rule, by their names; None where no alert brings that rule."""
+        """Return the windows of an evaluator and a rule, by their names; None if no alert has that rule."""
         return self._windows.get((evaluator, rule))
 
     def __iter__(self) -> Iterator[tuple[str, str, Windows]]:

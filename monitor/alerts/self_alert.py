@@ -1,8 +1,8 @@
 """Defines an alert on the monitor itself: one object in a file of its own under `self_alerts/`.
 
-Everything else is derived from that object: the check in process, the Prometheus rules and their promtool tests, what
-holds back what, the links to answers, and the tables in docs/alerts.md and docs/runbooks/README.md. A new alert is a
-new file in that folder, and a runbook `docs/runbooks/NAME.md`.
+Everything else is derived from that object: the check in process, the Prometheus rules and their promtool tests, the
+inhibition rules, the links to answers, and the tables in docs/alerts.md and docs/runbooks/README.md. A new alert needs
+a new file in that folder, and a runbook `docs/runbooks/NAME.md`.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from monitor.telemetry.metrics import UNKNOWN_APP
 _FOLDER = "monitor.alerts.self_alerts"
 
 Sample: TypeAlias = tuple[Mapping[str, str], float]
-"""The labels of a series, and its present value."""
+"""The labels of a series, and its current value."""
 
 
 class Increases:
-    """By how much counters have grown within the last `window` seconds, as it was seen at each call."""
+    """By how much counters have grown within the last `window` seconds, as seen at each call."""
 
     def __init__(self, window: float) -> None:
         self._window = window
         self._seen: dict[str, deque[tuple[float, float]]] = {}
 
     def of(self, name: str, value: float, now: float) -> float:
-        """Note the present value of the counter `name`, and return its increase. It began at 0."""
+        """Note the current value of the counter `name`, and return its increase. Counters start at 0."""
         seen = self._seen.setdefault(name, deque([(now, 0.0)]))
         last = seen[-1][1]
-        if value < last:  # it began again, as at a reload
+        if value < last:  # it was reset, as at a reload
             seen = self._seen[name] = deque((at, known - last) for at, known in seen)
         seen.append((now, value))
         while len(seen) > 1 and now - seen[1][0] >= self._window:
@@ -56,11 +56,11 @@ class Increases:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a condition can ask the process for at any time.
+    """Facts about the process that a condition can read at any time.
 
-    `oldest_pending` gives the wall-clock second at which the oldest unfinished trace arrived, 0 for none. `pauses`
-    gives each evaluator that asks a judge, and why that judge is paused; empty where it is not. `reload_failed` says
-    why the last reload of the configuration failed; empty if it did not. The others give the labels and values of
+    `oldest_pending` returns the wall-clock second at which the oldest unfinished trace arrived, 0 for none. `pauses`
+    returns, for each evaluator that asks a judge, why that judge is paused; empty if it is not. `reload_failed` returns
+    why the last reload of the configuration failed; empty if it did not. The rest return the labels and values of
     `ragmonitor_workers_replaced_total`, `ragmonitor_database_failing`, `ragmonitor_database_unwritten_records_total`
     and `ragmonitor_judge_as_good_probability`.
     """
@@ -76,30 +76,30 @@ class Observed:
 
 
 class Condition(ABC):
-    """Decides in process whether an alert fires. Made once a process, from what it can observe; `observed` is replaced
-    when the configuration is reloaded.
+    """Decides in process whether an alert fires. Created once per process; `observed` is replaced when the
+    configuration is reloaded.
 
-    A condition overrides the methods for what it needs to hear about; they must be quick, since they are called for
-    every trace and every result.
+    A condition overrides the methods for the events that it needs; they must be quick, since they are called for every
+    trace and every result.
     """
 
     def __init__(self, observed: Observed) -> None:
         self.observed = observed
 
     def on_received(self, app: str, traces: int) -> None:  # noqa: B027 - optional
-        """So many traces arrived; `app` is a label value."""
+        """Note that `traces` arrived; `app` is a label value."""
 
     def on_result(self, result: EvaluationResult, app: str) -> None:  # noqa: B027 - optional
         """Note the end of a live evaluation by an evaluator of this monitor; `app` is a label value."""
 
     def on_history(self, app: str, evaluator: str, at: float, scored: int) -> None:  # noqa: B027 - optional
-        """So many answers were scored at the wall-clock second `at`, before this process began."""
+        """Note that `scored` answers were scored at the wall-clock second `at`, before this process began."""
 
     def on_canary_run(self, run: CanaryRun) -> None:  # noqa: B027 - optional
         """Note a canary run that was compared with its reference."""
 
     def on_reload(self, evaluators: Collection[str]) -> None:  # noqa: B027 - optional
-        """Forget what is no longer evaluated: these are the names of the evaluators from now on."""
+        """Forget evaluators that are no longer configured; `evaluators` has the names from now on."""
 
     @abstractmethod
     def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:
@@ -118,7 +118,8 @@ class Inhibits(NamedTuple):
     """Alerts that are not sent while this one fires, because this one explains them.
 
     Only alerts with the same labels `equal` are held back. `at` and `target_severity` restrict the rule to one
-    severity of this alert and of the others; None is any. A target is never more severe than what holds it back.
+    severity of this alert and of the targets; None means any. A target is never more severe than the alert that holds
+    it back.
     """
 
     targets: tuple[str, ...]
@@ -141,9 +142,9 @@ class SelfAlert:
 
     Args:
         name: of the alert and of its runbook, `docs/runbooks/NAME.md`.
-        summary: what is wrong, in one sentence: the annotation, and the text in the tables of the docs.
+        summary: what is wrong, in one sentence, for the annotation and the tables of the docs.
         rules: one for each severity.
-        tests: test cases for promtool: when the alert fires, when it does not.
+        tests: test cases for promtool: when the alert fires, and when it does not.
         condition: the same decision in process; None for an alert that only Prometheus can raise.
         records: recording rules that the expressions read. Alerts may name the same record, with the same expression.
         pending_for: seconds for which an expression must hold before the alert fires.
@@ -192,24 +193,24 @@ def _only_alert(module_name: str) -> SelfAlert:
 
 
 class SelfAlertChecks:
-    """The conditions of all alerts on the monitor itself, in one process; see `Condition` for what they hear."""
+    """The conditions of all alerts on the monitor itself, in one process; see `Condition` for the events they get."""
 
     def __init__(self, observed: Observed) -> None:
         self.evaluators: frozenset[str] | None = None
-        """The names of the configured evaluators; None: all that are heard of."""
+        """The names of the configured evaluators; None: any evaluator counts."""
         self._conditions = tuple((one, one.condition(observed)) for one in self_alerts() if one.condition is not None)
         conditions = [condition for _, condition in self._conditions]
         self._counting = [one for one in conditions if type(one).on_received is not Condition.on_received]
 
     def on_reload(self, observed: Observed, evaluators: Collection[str]) -> None:
-        """Go on with another configuration: with these evaluators, and with what can be observed now."""
+        """Continue with a new configuration: with these evaluators and this `observed`."""
         self.evaluators = frozenset(evaluators)
         for _, condition in self._conditions:
             condition.observed = observed
             condition.on_reload(self.evaluators)
 
     def on_received(self, app: str, traces: int) -> None:
-        """Pass on that traces arrived, to those that want to know: it is called for every delivery."""
+        """Pass on that traces arrived, only to conditions that use it: it is called for every delivery."""
         for condition in self._counting:
             condition.on_received(app, traces)
 
@@ -219,7 +220,7 @@ class SelfAlertChecks:
             condition.on_result(result, app)
 
     def on_history(self, app: str, evaluator: str, at: float, scored: int) -> None:
-        """Pass on what was scored before this process began."""
+        """Pass on answers that were scored before this process began."""
         for _, condition in self._conditions:
             condition.on_history(app, evaluator, at, scored)
 
@@ -237,11 +238,11 @@ class SelfAlertChecks:
 
 
 class AlertFeed:
-    """Passes results on to the rate windows and to the alerts on the monitor itself; `ruled` are those by other rules.
+    """Passes results on to the rate windows and to the alerts on the monitor itself; `ruled`: windows by alerts' rules.
 
-    Only live results count, as in the series that the Prometheus rules read. External scores count in the rates; but
-    that they are missing or cannot be read says nothing about this monitor. `app_label` makes a label value of
-    the name of an app.
+    Only live results count, as in the series that the Prometheus rules read. External scores count in the rates; but if
+    they are missing or unreadable, that says nothing about this monitor. `app_label` turns the name of an app into a
+    label value.
     """
 
     def __init__(
@@ -253,7 +254,7 @@ class AlertFeed:
         self._app_label = app_label
 
     def on_result(self, result: EvaluationResult) -> None:
-        """Count a result. A score counts at the time of its answer, where that is known."""
+        """Count a result. A score counts at the time of its answer, if that is known."""
         if result.scope is not RateScope.LIVE:
             return
         app = self._app_label(result.case.app or UNKNOWN_APP)

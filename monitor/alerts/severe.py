@@ -1,7 +1,7 @@
-"""`RagSevereCase`: pages when single answers were judged severe twice, as seldom wrongly as is accepted.
+"""`RagSevereCase`: pages when single answers were judged severe twice, with no more false pages than configured.
 
-A page says what happened: two judgements agreed. It gives no rate, for one case is no rate. How many sessions within an
-hour page is `statistics/severe_cases.py`. A single session that does not page is a warning for a day.
+A page says what happened: two judgements agreed. It gives no rate, since one case is no rate. How many sessions within
+an hour page is decided in `statistics/severe_cases.py`. A session that does not page raises a warning for a day.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LISTED: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """Sessions of an app and evaluator: of the last hour, of the last day, and unexplained ones of 30 days before."""
+    """Sessions of an app and evaluator: of the last hour, of the last day, and unexplained of 30 days before."""
 
     hour: Sequence[SevereCase]
     day: Sequence[SevereCase]
@@ -43,9 +43,9 @@ class SevereLog:
     """The confirmed severe cases of the last 30 days, one for each session, and what they mean.
 
     Args:
-        policies: those with `severe` say when a page is due.
+        policies: those with `severe` decide when to page.
         rules: what is severe, by evaluator.
-        cases: those of earlier processes, the oldest first.
+        cases: cases of earlier processes, oldest first.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class SevereLog:
         self._sessions: OrderedDict[tuple[str, str, str], float] = OrderedDict()
 
     def confirm(self, case: SevereCase, session: str) -> bool:
-        """Add a confirmed case; return whether its session counts now, as it did not within a day before."""
+        """Add a confirmed case; return whether its session counts: only if it has not counted within the last day."""
         key = (case.app, case.evaluator, session)
         seen = self._sessions.get(key, -math.inf)
         self._sessions[key] = case.at
@@ -71,7 +71,7 @@ class SevereLog:
         return True
 
     def call(self, request_id: str, evaluator: str, call: SevereCall) -> SevereCase | None:
-        """Note what a person says of a case. Return the case as it was before; None where none is known."""
+        """Record what a person says of a case. Return the case as it was before, or None if there is no such case."""
         for at, one in enumerate(self._cases):
             if one.request_id == request_id and one.evaluator == evaluator:
                 self._cases[at] = replace(one, call=call)
@@ -81,7 +81,7 @@ class SevereLog:
     def find(self, pairs: Iterable[tuple[str, str]], now: float) -> Iterator[tuple[Subject, ConditionResult, str]]:
         """Yield a page and a warning for each app and evaluator with a policy, whether they fire or not.
 
-        The last item is the id of the latest request that it is about; empty where there is none.
+        The last item is the id of the latest request behind it, or empty.
         """
         for app, evaluator in pairs:
             policy = severe_policy_for(self._policies, app, evaluator)
@@ -119,37 +119,37 @@ class SevereLog:
 
     def _page(self, app: str, evaluator: str, count: _Count, needed: int, accepted: float) -> ConditionResult:
         number = len(count.hour)
-        said = "A case was" if number == 1 else f"Cases of {number} sessions were"
+        said = f"An answer from {app} was" if number == 1 else f"Answers from {app} in {number} sessions were"
         text = (
-            f"{said} judged severe twice in answers from {app}: {self._rules[evaluator].words} according to"
+            f"{said} judged severe twice: {self._rules[evaluator].words} according to"
             f" {evaluator}. {_right(count)} In the 30 days before, {count.unexplained} such sessions were not called"
             f" right{f', so a page needs {needed} within an hour' if needed > 1 else ''}. {_ids(count.hour)}"
         )
         if accepted == math.inf:
-            text += f" With `page: each` about {count.unexplained + 1} false pages in 30 days are to be expected."
+            text += f" With `page: each`, expect about {count.unexplained + 1} false pages in 30 days."
         return ConditionResult(AlertStatus.FIRING, text)
 
     def _warning(self, app: str, evaluator: str, count: _Count, needed: int | None) -> ConditionResult:
         number = len(count.day)
-        said = "A case was" if number == 1 else f"Cases of {number} sessions were"
-        page = f"a page needs {needed} sessions within an hour" if needed is not None else "none pages any more"
+        said = f"An answer from {app} was" if number == 1 else f"Answers from {app} in {number} sessions were"
+        page = f"a page needs {needed} sessions within an hour" if needed is not None else "this alert no longer pages"
         text = (
-            f"{said} judged severe twice in the last day in answers from {app}: {self._rules[evaluator].words}"
-            f" according to {evaluator}. In 30 days {count.unexplained} such sessions were not called right, so {page}."
-            f" {_right(count)} {_ids(count.day)}"
+            f"{said} judged severe twice in the last day: {self._rules[evaluator].words}"
+            f" according to {evaluator}. In 30 days, {count.unexplained} such sessions were not called right, so"
+            f" {page}. {_right(count)} {_ids(count.day)}"
         )
         return ConditionResult(AlertStatus.FIRING, text)
 
 
 def _quiet(app: str, evaluator: str) -> ConditionResult:
-    return ConditionResult(AlertStatus.OK, f"{evaluator} has confirmed no severe case in {app} that is due.")
+    return ConditionResult(AlertStatus.OK, f"No confirmed severe case of {evaluator} in {app} needs an alert.")
 
 
 def _right(count: _Count) -> str:
     if not count.called:
-        return "No such case has been called right or wrong yet."
+        return "Nobody has called such a case right or wrong yet."
     share = round(10 * count.right / count.called)
-    return f"Of such cases about {share} in 10 were right so far ({count.called} called)."
+    return f"About {share} in 10 such cases were right so far ({count.called} called right or wrong)."
 
 
 def _latest(cases: Sequence[SevereCase]) -> str:

@@ -1,4 +1,4 @@
-"""The values that deciding, notifying and showing have in common: findings, alert states, and how long they last."""
+"""Values shared by evaluation, notification and display: findings, alert states, and how long states last."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from monitor.alerts.policy import Severity
 from monitor.statistics.rates import Estimate
 
 DEFECTIVE: Final = "are defective"
-"""What a text says of the answers where the defect rule is not known in words."""
+"""What a text says about defective answers if the defect rule is not known in words."""
 
 
 class AlertStatus(StrEnum):
-    """What is known about an alert."""
+    """The status of an alert."""
 
     OK = "ok"
     NOT_ENOUGH_DATA = "not_enough_data"
@@ -27,10 +27,11 @@ class AlertState:
     """The state of one alert.
 
     `app` and `evaluator` are empty if it is not about one. `threshold` is the share above which it fires; for a
-    regression, the margin times the baseline rate; None if there is none. `since` is the wall-clock second at which
-    `status` began. `estimate` and `window` (seconds) decided: for a firing alert, the shortest window that fired at the
-    last check at which one did. None if nothing was scored, or the alert is not about a share. `labels` identify the
-    alert and are the same in every replica; `annotations` explain it and may change while it fires.
+    regression, the margin times the baseline rate; None if there is no threshold. `since` is the wall-clock second at
+    which `status` began. `estimate` and `window` (seconds) are the deciding ones: for a firing alert, those of the
+    shortest window that fired at the last check at which any did. None if nothing was scored, or the alert is not about
+    a share. `labels` identify the alert and are the same in every replica; `annotations` explain it and may change
+    while it fires.
     """
 
     status: AlertStatus
@@ -57,7 +58,7 @@ class AlertState:
 
 @dataclass(frozen=True, slots=True)
 class ConditionResult:
-    """The result of one check. `holds`: it does not fire, but an alert that fires already continues."""
+    """The result of one check. `holds`: not enough to fire, but an alert that already fires continues."""
 
     status: AlertStatus
     description: str
@@ -69,7 +70,7 @@ class ConditionResult:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What an alert is about: this makes it the same alert at the next check."""
+    """What an alert is about: its identity from one check to the next."""
 
     name: str
     severity: Severity
@@ -100,7 +101,7 @@ class Subject:
 
 
 class AlertTracker:
-    """Tracks the states of all alerts of a process: an alert fires until nothing has for as long as it is held.
+    """Tracks the states of all alerts of a process: an alert ends once nothing has fired for its hold time.
 
     `runbooks` is the URL that `/<alert>.md` is appended to; empty: no link.
     """
@@ -114,20 +115,20 @@ class AlertTracker:
         """The wall-clock second of the last finding."""
 
     def on_reload(self, runbooks: str) -> None:
-        """Go on with another configuration. States that nothing asks for until the next reload are forgotten then."""
+        """Continue with a new configuration. States not used before the next reload are forgotten then."""
         self._runbooks = runbooks.rstrip("/")
         if self._states:
             self._of_before, self._states = self._states, {}
             self._quiet_since = {one: at for one, at in self._quiet_since.items() if one in self._of_before}
 
     def firing(self) -> Iterator[tuple[AlertState, float | None]]:
-        """Yield the states that fire, each with the second since which nothing is wrong; None: something is."""
+        """Yield the firing states, each with the second since when nothing has been wrong; None: something is."""
         for subject, state in (self._states or self._of_before).items():
             if state.firing:
                 yield state, self._quiet_since.get(subject)
 
     def restore(self, state: AlertState, *, quiet_since: float | None) -> None:
-        """Go on with a state that fired in the process before."""
+        """Continue a state that fired in the previous process."""
         subject = Subject.of(state)
         self._states[subject] = state
         if quiet_since is not None:
@@ -136,7 +137,7 @@ class AlertTracker:
     def advance(
         self, subject: Subject, finding: ConditionResult, *, summary: str, hold: float, now: float
     ) -> AlertState:
-        """Return the state after a finding at wall-clock second `now`. It ends after `hold` seconds without one."""
+        """Return the state after a finding at wall-clock second `now`. It ends after `hold` seconds without firing."""
         self.checked = now
         before = self._states.get(subject) or self._of_before.pop(subject, None)
         if before is not None and before.firing and finding.status is not AlertStatus.FIRING:
@@ -144,7 +145,7 @@ class AlertTracker:
             if finding.holds:
                 self._quiet_since.pop(subject, None)
                 return before
-            # If the wall clock was set back, the wait starts again, rather than lasting for as long as the jump.
+            # If the wall clock was set back, the hold starts over instead of lasting as long as the jump.
             quiet_since = min(self._quiet_since.setdefault(subject, now), now)
             self._quiet_since[subject] = quiet_since
             if now - quiet_since < hold:

@@ -4,10 +4,10 @@ A window fires if the lower limit of its rate is above the threshold. The alert 
 upper limit of the shortest window shows that the rate is below the threshold again: long windows remember incidents
 that are over.
 
-In process, what does not fire is `ok` only if there is evidence: the upper limit of some window is below the threshold,
-or a window has enough scores to detect a rate clearly above it (`doubled`, 9 times in 10) and did not. Otherwise the
-state is `not_enough_data`, and its text says how many scores are needed. The rules read the thresholds that the monitor
-exports (`ragmonitor_alert_threshold_ratio`).
+In process, an alert that does not fire is `ok` only if there is evidence: the upper limit of some window is below the
+threshold, or a window has enough scores to detect a rate clearly above it (`doubled`, 9 times in 10) and did not.
+Otherwise the state is `not_enough_data`, and its text says how many scores are needed. The rules read the thresholds
+that the monitor exports (`ragmonitor_alert_threshold_ratio`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def estimate_windows(
 
 
 def corrected(estimates: Sequence[WindowEstimate], quality: JudgeQuality) -> list[WindowEstimate]:
-    """Correct all estimates by labels of people; where there are too few, they stay as the judge has them."""
+    """Correct all estimates by human labels; without enough labels they stay as they are."""
 
     def of(one: Estimate | None) -> Estimate | None:
         return None if one is None else surely_corrected(one, quality) or one
@@ -61,14 +61,14 @@ def corrected(estimates: Sequence[WindowEstimate], quality: JudgeQuality) -> lis
 
 
 def corrected_words(quality: JudgeQuality | None) -> str:
-    """Say which rate an alert has that asks for the corrected one."""
+    """Say which rate is used by an alert that asks for the corrected one."""
     if quality is None or surely_corrected(Estimate(0.0, 0.0, 0.0, 1, 0), quality) is None:
         return _NOT_CORRECTED
     return f"{_CORRECTED} ({quality.defects:,} defects, {quality.good:,} good answers)."
 
 
-_CORRECTED = "The rate is corrected by labels of people"
-_NOT_CORRECTED = "The rate is the judge's own: there are too few labels of people to correct it."
+_CORRECTED = "The rate is corrected by human labels"
+_NOT_CORRECTED = "The rate is the judge's own: there are too few human labels to correct it."
 
 
 def decide(
@@ -76,7 +76,7 @@ def decide(
 ) -> ConditionResult:
     """Decide whether the alert fires; `estimates` has the shortest window first.
 
-    `predicate` says what defective answers are.
+    `predicate` names defective answers in the text.
     """
     over = estimates[0].likely is not None and estimates[0].likely.upper < threshold
     fired = [one for one in estimates if one.surely is not None and one.surely.lower > threshold]
@@ -130,11 +130,10 @@ def defect_rate_high(
     labels: Mapping[str, str] | None = None,
     about: RateAlert = DEFECT_RATE,
 ) -> Rule:
-    """Fires if any window is surely above the threshold, unless the shortest is likely below it.
+    """Make the rule: any window is surely above the threshold, unless the shortest is likely below it.
 
-    Thresholds are by app and evaluator, so each version has an alert of its own, as long as some process uses it.
-    `series` says by which defect rules; `which` selects the thresholds; `labels` are added to the alert; `about` names
-    it.
+    Thresholds are by app and evaluator; each version has an alert of its own, as long as some process uses it. `series`
+    selects the defect rules, `which` the thresholds; `labels` are added to the alert; `about` is its name and wording.
     """
     windows, recorded = policy.by_length, series.recorded
     limit = partial(_corrected_or_judged if policy.rate == "corrected" else _judged, series)
@@ -182,7 +181,7 @@ _IN_RULES = (
 
 
 def selector(policy: AlertPolicy, policies: Sequence[AlertPolicy]) -> str:
-    """Select the thresholds that come from `policy`: of its app, or of all apps without a policy of their own."""
+    """Select the thresholds that come from `policy`: for its app, or for all apps without a policy of their own."""
     of = f",evaluator={quoted(policy.evaluator)}"
     if policy.defect is not None:
         of += f",{DEFECT_RULE}={quoted(policy.defect.name)}"
@@ -194,7 +193,7 @@ def selector(policy: AlertPolicy, policies: Sequence[AlertPolicy]) -> str:
 
 
 def stated_labels(policy: AlertPolicy) -> dict[str, str]:
-    """Labels that the alert has anyway; written out, they tell rules of the same name apart."""
+    """Return labels that the alert has anyway; written out, they distinguish rules of the same name."""
     stated = {"evaluator": policy.evaluator, **({"app": policy.app} if policy.app is not None else {})}
     if policy.defect is not None:
         stated[DEFECT_RULE] = policy.defect.name

@@ -116,12 +116,12 @@ def test_an_alert_on_the_corrected_rate_follows_labels_and_labels_show_that_the_
         few += labels(monitor, "passed", before, number=120, judged="good", said="good")
         taken(monitor, few + labels(monitor, "alarmed", before, number=60, judged="defect", said="good"))
         sent(rows[12:], 240)
-        words = "The rate is corrected by labels of people (100 defects, 180 good answers)."
+        words = "The rate is corrected by human labels (100 defects, 180 good answers)."
         ended = wait_until(lambda: fits(alert(monitor, "RagDefectRateHigh"), words, "240 scored"), 60, "a look")
         assert ended == "ok", "a third is flagged, and much of that is the judge's errors"
 
         taken(monitor, labels(monitor, "also", before, number=400, judged="defect", said="defect"))
-        words = "The rate is corrected by labels of people (500 defects, 180 good answers)."
+        words = "The rate is corrected by human labels (500 defects, 180 good answers)."
         ended = wait_until(
             lambda: fits(alert(monitor, "RagDefectRateHigh"), words), 60, "the alert to follow the labels"
         )

@@ -161,7 +161,7 @@ def test_a_severe_case_that_a_second_judgement_confirms_pages_and_one_that_it_re
                 "severity": "critical",
             }
             text = paged["annotations"]["description"]
-            assert text.startswith("A case was judged severe twice in answers from shop: level high (6 or more)")
+            assert text.startswith("An answer from shop was judged severe twice: level high (6 or more)")
             assert "rag-monitor why severe-" in text
             assert "%" not in text
             assert paged["rate"] is paged["lower"] is paged["threshold"] is None
@@ -180,7 +180,8 @@ def test_a_severe_case_that_a_second_judgement_confirms_pages_and_one_that_it_re
             assert monitor.total("ragmonitor_evaluations_total", evaluator="violence_external") == 0
             assert monitor.terminate(12) == 0
         with MonitorProcess(tmp_path, configuration(llm, hook, SEVERE)) as monitor:
-            wait_until(lambda: "10 in 10 were right so far (1 called)" in monitor.get("/alerts"), 40, "the call, kept")
+            words = "10 in 10 such cases were right so far (1 called right or wrong)"
+            wait_until(lambda: words in monitor.get("/alerts"), 40, "the call, kept")
             assert monitor.terminate(12) == 0
 
 

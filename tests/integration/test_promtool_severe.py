@@ -64,7 +64,7 @@ def test_a_page_by_the_rules_says_how_many_and_how_many_were_right(tmp_path: Pat
     }
     text = (
         "Sessions with an answer that violence judged severe twice in shop within the last hour: 1. In the 30 days"
-        " before, 0 were not called right. Of those called in 30 days, 1 of 1 were right."
+        " before, 0 were not called right. Of those called right or wrong in 30 days, 1 of 1 were right."
     )
     document = {
         "rule_files": ["rules.yml"],

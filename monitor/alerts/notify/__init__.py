@@ -1,4 +1,4 @@
-"""Tells people about alerts: the log, a webhook, Prometheus Alertmanager, Slack, and through Apprise many others."""
+"""Notifies people of alerts: the log, a webhook, Prometheus Alertmanager, Slack, and many services through Apprise."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _FORGETS_AFTER: Final = 4  # resend intervals: three may fail before Alertmanage
 class Log(Notifier):
     """Alerts as log lines and in `ragmonitor_events_total`. Always active, even if not configured."""
 
-    takes_messages: ClassVar[bool] = False  # they may quote questions, which no log holds
+    takes_messages: ClassVar[bool] = False  # they may quote questions, which must not be logged
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
-        """Write a line when an alert fires (at level error if it is critical), is diagnosed later, and is resolved."""
+        """Log when an alert fires (at level error if it is critical), gets its diagnosis later, and is resolved."""
 
         async def write(notices: Sequence[Notice]) -> None:
             for notice in notices:
@@ -65,7 +65,7 @@ class Log(Notifier):
 
 
 class Webhook(HttpNotifier):
-    """One JSON POST for all new notifications. Each alert is sent when it fires and when it is resolved; where its
+    """One JSON POST for all new notifications. Each alert is sent when it fires and when it is resolved; if its
     diagnosis comes later, it is sent once more while it fires, with the annotation.
 
     `{"version": 1, "alerts": [{"status": "firing" | "resolved",
@@ -75,17 +75,17 @@ class Webhook(HttpNotifier):
     "window_seconds"}]}`. Rates are shares from 0 to 1;
     `lower` and `upper` are the one-sided limits at the z of the window that fired. For a regression, the threshold is
     the margin times the rate of the week before, and the limits are those of a 95 % interval. An alert that is not
-    about an app or a rate has no such labels, and null in the other fields; `defect_rule` is there only where the alert
-    brings its own. An alert that another one explains is held
-    back while that one fires (docs/runbooks). Any response but 2xx is retried, first after 1 second and in the end
-    every minute; a receiver that accepts a delivery but responds too late gets it again.
+    about an app or a rate has no such labels, and null in the other fields; `defect_rule` is present only if the alert
+    has a defect rule of its own. An alert explained by another one is held back while that one fires (docs/runbooks).
+    Any response other than 2xx is retried, first after 1 second and in the end every minute; a receiver that accepts a
+    delivery but responds too late gets it again.
     A digest is `{"version": 1, "digest": {...}, "title", "text"}`, with the object of `rag-monitor digest --format
     json`.
     """
 
     late_diagnosis: bool = True
-    """Whether the diagnosis of an alert that was sent without it follows in a message of its own, once. An alert waits
-    for its diagnosis five seconds at most."""
+    """Whether an alert that was sent without its diagnosis is followed, once, by a message with it. An alert waits at
+    most 5 seconds for its diagnosis."""
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
         """Post until cancelled."""
@@ -104,7 +104,7 @@ class Alertmanager(HttpNotifier):
     """Prometheus Alertmanager, API v2. Grouping, silences and inhibition are configured there.
 
     Configure each member of a cluster as a separate entry. Firing alerts are sent again every `resend_interval`. If the
-    monitor disappears, they end by themselves after four times that.
+    monitor disappears, they resolve by themselves after four times that interval.
     """
 
     resend_interval: Annotated[Duration, Field(ge=1, le=3600)] = 60.0
@@ -156,7 +156,7 @@ def _webhook_alert(notice: Notice) -> dict[str, Any]:
 
 
 def _stamp(seconds: float) -> str:
-    """RFC 3339, UTC, milliseconds."""
+    """Format a time as RFC 3339, in UTC with milliseconds."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -173,7 +173,7 @@ def read_notifier(entry: Mapping[str, Any], place: str) -> Notifier:
     """Make the receiver that a configuration entry describes.
 
     Raises `ConfigError` with the place and what is allowed. It does not repeat the values of `url`, `urls` and
-    `token`, which may hold a secret.
+    `token`, which may contain a secret.
     """
     options = dict(entry)
     chosen = TYPES.get(str(options.pop("type", "")))
@@ -194,7 +194,7 @@ def read_notifiers(entries: Sequence[Mapping[str, Any]], place: str = "notify") 
 
 
 def named_notifiers(notifiers: Sequence[Notifier]) -> Mapping[str, Notifier | None]:
-    """Return the receivers by name, or by type where they have none; None where several have the same."""
+    """Return the receivers by name, or by type if they have none; None for a name that several share."""
     types = {kind: name for name, kind in TYPES.items()}
     found: dict[str, Notifier | None] = {}
     for one in notifiers:

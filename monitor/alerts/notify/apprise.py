@@ -1,7 +1,7 @@
 """Receiver `apprise`: everything that the library Apprise can notify, each service by its own URL.
 
-Apprise blocks, so each service has a thread of its own while it is notified. Its messages may quote a URL: they reach
-the log only without any part of it.
+Apprise blocks, so each service has a thread of its own while it is notified. Its messages may quote a URL: all parts of
+it are removed before they are logged.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ class Apprise(Notifier):
     """Any service that [Apprise](https://appriseit.com/services/) can notify: PagerDuty, Opsgenie, Microsoft Teams,
     e-mail, Telegram, Google Chat, ntfy and a hundred others.
 
-    Needs the extra `rag-monitor[notify]`, which our images have. Each service learns of each alert by itself, when it
-    fires (`failure` if it is critical, else `warning`) and when it is resolved (`success`), with the same title both
-    times: pagers close by it what they opened (PagerDuty with `?action=map`). Redirects are not followed.
-    An alert that another one explains is held back while that one fires (docs/runbooks). Repeated like a webhook.
+    Needs the extra `rag-monitor[notify]`, which our images include. Each service is notified separately of each alert,
+    when it fires (`failure` if it is critical, else `warning`) and when it is resolved (`success`). The title is the
+    same both times, so that pagers close what they opened (PagerDuty with `?action=map`). Redirects are not followed.
+    An alert explained by another one is held back while that one fires (docs/runbooks). Failed deliveries are retried
+    as for a webhook.
     """
 
     urls: tuple[Annotated[SecretStr, AfterValidator(_usable)], ...] = Field(
@@ -71,11 +72,11 @@ class Apprise(Notifier):
     """Send only alerts of this severity, `critical` or `warning`. Default: all."""
 
     timeout: Annotated[Duration, Field(gt=0, le=300)] = 30.0
-    """Time limit for one delivery; at most `5m`. Some services are asked no more often than every five seconds."""
+    """Time limit for one delivery; at most `5m`. Some services are called at most once in five seconds."""
 
     late_diagnosis: bool = True
-    """Whether the diagnosis of an alert that was sent without it follows in a message of its own, once. An alert waits
-    for its diagnosis five seconds at most."""
+    """Whether an alert that was sent without its diagnosis is followed, once, by a message with it. An alert waits at
+    most 5 seconds for its diagnosis."""
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
         """Notify each service until cancelled."""
@@ -143,7 +144,7 @@ class _Service:
     async def send(self, body: str, *, title: str, kind: str) -> None:
         """Deliver a text. Raises `NotDelivered`."""
         if self._running is not None and self._running.is_alive():
-            raise NotDelivered("the delivery before has not ended yet")
+            raise NotDelivered("the previous delivery has not ended yet")
         loop = asyncio.get_running_loop()
         done: asyncio.Future[NotDelivered | None] = loop.create_future()
 
@@ -153,10 +154,10 @@ class _Service:
 
         def run() -> None:
             failure = self._deliver(body, title, kind)
-            with suppress(RuntimeError):  # the loop has closed meanwhile
+            with suppress(RuntimeError):  # the loop has closed in the meantime
                 loop.call_soon_threadsafe(end, failure)
 
-        # A thread that hangs must not delay the end of the process, as those of a pool do.
+        # A thread that hangs must not delay the end of the process, as a pool's threads would.
         self._running = threading.Thread(target=run, name=f"notify apprise {self._place}", daemon=True)
         self._running.start()
         try:
@@ -192,9 +193,9 @@ _unanswered: Final = _Seen()
 
 
 class _Unanswered(logging.Filter):
-    """Notes for each thread that a connection broke, or no answer came in time, after it had been made.
+    """Notes for each thread that a connection, once made, broke or got no answer in time.
 
-    Apprise says so nowhere but in its messages for debugging, which quote URLs: no handler gets them.
+    Apprise reports this only in its debug messages, which quote URLs: no handler gets them.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -208,7 +209,7 @@ class _Unanswered(logging.Filter):
 
 
 def without_parts(text: str, url: str) -> str:
-    """Return `text` without anything that stands in `url`, except its scheme, on one line."""
+    """Return `text` on one line, without any part of `url` except its scheme."""
     found = re.split(r"[/:@?&=#+,;]+", url.partition("://")[2])
     parts = {one for part in found for one in (part, unquote(part)) if len(one) >= _SHORTEST_SECRET}
     for part in sorted(parts, key=len, reverse=True):
@@ -217,12 +218,12 @@ def without_parts(text: str, url: str) -> str:
 
 
 def _service(url: str) -> Any:
-    """Make the service that a URL names. Raises `ValueError`, which repeats no more of the URL than its scheme."""
+    """Make the service that a URL names. Raises `ValueError`, which quotes only the scheme of the URL."""
     if find_spec("apprise") is None:
         raise ValueError("needs the extra `notify`: pip install 'rag-monitor[notify]'")
     import apprise  # noqa: PLC0415 - takes a second and 20 MB, and most monitors have none
 
-    quiet = logging.getLogger("apprise")  # its messages quote URLs; those of a failure come with its result
+    quiet = logging.getLogger("apprise")  # its messages quote URLs; those about a failure come with the result
     quiet.propagate = False
     if not any(isinstance(one, _Unanswered) for one in quiet.filters):
         quiet.addHandler(logging.NullHandler())
@@ -237,7 +238,7 @@ def _service(url: str) -> Any:
         image_url_mask="",
         image_url_logo="",
         http_redirects=False,
-        async_mode=False,  # in the thread that calls
+        async_mode=False,  # in the calling thread
         service_timeout=0,
         interpret_emojis=False,
     )
@@ -249,5 +250,5 @@ def _service(url: str) -> Any:
         if scheme in schemes:
             raise ValueError(f"Apprise refuses this {scheme}:// URL: something in it is missing or wrong; {_SERVICES}")
         hint = nearest(scheme, schemes) if scheme else ""
-        raise ValueError(f"Apprise knows no service of this URL{hint}; {_SERVICES}")
+        raise ValueError(f"Apprise has no service for this URL{hint}; {_SERVICES}")
     return apprise.Apprise(service, asset=asset)

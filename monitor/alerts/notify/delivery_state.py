@@ -17,9 +17,9 @@ from monitor.alerts.state import AlertState
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One notification: `state`, as it last fired, fires or was resolved at the wall-clock second `ended`.
+    """One notification: `state`, as it last fired, either fires or was resolved at the wall-clock second `ended`.
 
-    `late`: the receiver knows that it fires, and now gets its diagnosis.
+    `late`: the receiver was already told that it fires, and now gets its diagnosis.
     """
 
     state: AlertState
@@ -34,17 +34,17 @@ _Key = tuple[str, str, str, str, Severity]
 class _StoredAlert:
     state: AlertState
     ended: float | None = None
-    announced: bool = False  # that it fires; what may have arrived since then does not say that it has ended
+    announced: bool = False  # as firing; no resolution can have arrived since then
     trying: bool = False  # a delivery has begun that changes what the receiver knows, and its outcome is not known yet
-    perhaps: bool = False  # it was not confirmed last, and may have arrived
-    announced_at: float = 0.0  # monotonic; of the latest delivery that perhaps arrived where none was confirmed
+    perhaps: bool = False  # the last delivery was not confirmed, but may have arrived
+    announced_at: float = 0.0  # monotonic; if none was confirmed, of the latest delivery that may have arrived
     told_at: float = 0.0  # the same on the wall clock
     diagnosed: bool = False  # it was announced with its diagnosis, or was sent it later
     kept: Mapping[str, object] | None = None  # what was first announced, in plain JSON types
 
     @property
     def known(self) -> bool:
-        """Whether the receiver knows that it fires, as far as can be told: then it must learn of the end."""
+        """Whether the receiver knows, or may know, that it fires: then it must also be sent the resolution."""
         return self.announced or self.trying or self.perhaps
 
 
@@ -54,7 +54,7 @@ class DeliveryState:
     A firing alert is sent again after `resend` seconds, because the receiver forgets it; None: sent once. After
     `forgets_after` seconds without a notification the receiver ends it by itself, so its resolution is not sent; None:
     never. `inhibits`: hold an alert back while another one that explains it fires (`inhibition.py`). `late_diagnosis`:
-    send an alert's diagnosis that was not ready when the alert was sent, once.
+    send, once, a diagnosis that was not ready when its alert was sent.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class DeliveryState:
         self._held_back: frozenset[_Key] = frozenset()
 
     def resume(self, before: DeliveryState) -> None:
-        """Take over what the receiver knows from the state that was kept until a reload, which stays as it is."""
+        """Take over what the receiver knows from the state before a reload, which is not changed."""
         self._entries = {
             key: replace(
                 entry,
@@ -85,9 +85,9 @@ class DeliveryState:
         }
 
     def restore(self, kept: object, now: float, wall: float) -> None:
-        """Take over what `kept` returned in the process before; what cannot be read is ignored.
+        """Take over what `kept` returned in the previous process; ignore what cannot be read.
 
-        A receiver that forgets is told at once what still fires: the restart may have lasted too long for it.
+        A receiver that forgets is sent all firing alerts again at once: the restart may have outlasted its memory.
         """
         for one in kept if isinstance(kept, list) else ():
             found = one if isinstance(one, Mapping) else {}
@@ -107,7 +107,7 @@ class DeliveryState:
             )
 
     def kept(self) -> list[dict[str, object]]:
-        """Return what the receiver knows, in plain JSON types, at most `KEPT_AT_MOST` alerts. It changes seldom."""
+        """Return what the receiver knows, in plain JSON types, at most `KEPT_AT_MOST` alerts. It rarely changes."""
         known = sorted((one for one in self._entries.values() if one.known), key=lambda one: -one.told_at)
         return [
             {
@@ -141,7 +141,7 @@ class DeliveryState:
                 entry.ended = max(wall, entry.state.since)
         for key, state in firing.items():
             entry = self._entries.setdefault(key, _StoredAlert(state))
-            # For the receiver it began when it was first announced, also where that was before a long stop.
+            # For the receiver it began when it was first announced, even if that was before a long stop.
             since = min(state.since, entry.state.since) if entry.known else state.since
             entry.state, entry.ended = replace(state, since=since), None
         if self._inhibits:
@@ -202,7 +202,7 @@ class DeliveryState:
         return entry.announced_at + self._resend if self._resend is not None else float("inf")
 
     def _lacks_diagnosis(self, entry: _StoredAlert) -> bool:
-        """Return whether the receiver knows of an alert and not of its diagnosis, which there is."""
+        """Return whether the receiver was told about an alert but not about its diagnosis, although one exists."""
         known = entry.diagnosed or not entry.announced
         return self._late_diagnosis and not known and DIAGNOSIS in entry.state.annotations
 

@@ -1,7 +1,7 @@
-"""Keeps what each receiver was told: over a reload in memory, and over a restart in the state file.
+"""Keeps what each receiver was sent: across a reload in memory, and across a restart in the state file.
 
-A delivery is noted there before it is made. So a process that is killed in the middle tells a receiver something twice
-rather than never.
+A delivery is recorded there before it is made. So after a process is killed in the middle, a receiver may be notified
+twice, but never not at all.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from monitor.stages.kept_state import StateValue
 
 _STATE: Final = "receivers"
 _LONGEST_WRITE: Final = 2.0
-"""Seconds for which a delivery waits until it is noted on the disk. A disk that hangs delays no alert for longer."""
+"""Seconds for which a delivery waits to be recorded on disk. A disk that hangs cannot delay an alert for longer."""
 
 
 class KnownAlerts:
-    """What the receivers of one life know. `receivers`: how many there are; each place of one counts.
+    """What the configured receivers know. `receivers`: how many there are; each place of a receiver counts.
 
-    Once all of them have begun, what is kept of others is dropped: they are no longer configured.
+    Once all of them have begun, entries of other receivers are dropped: they are no longer configured.
     """
 
     def __init__(self, runtime: Runtime, receivers: int) -> None:
@@ -36,10 +36,10 @@ class KnownAlerts:
         runtime.kept.follow(_STATE, self._state)
 
     def begin(self, kind: str, identity: str, delivery: DeliveryState) -> None:
-        """Give `delivery` what the receiver was told before, and keep it from now on.
+        """Restore to `delivery` what the receiver was sent before, and keep it from now on.
 
-        `identity` tells it from others of its kind, such as its whole URL: only a hash is kept. Two entries with the
-        same are told apart by their order.
+        `identity`, such as the whole URL, distinguishes the receiver from others of its kind; only a hash of it is
+        kept. Two entries with the same identity are distinguished by their order.
         """
         hashed = hashlib.sha256(identity.encode("utf-8", "replace")).hexdigest()
         carried = self._runtime.carried
@@ -54,7 +54,7 @@ class KnownAlerts:
         self._begun[name] = delivery
 
     async def flush(self) -> None:
-        """Write what has changed to the disk, if it takes it."""
+        """Write changes to the disk, if it accepts them."""
         with anyio.move_on_after(_LONGEST_WRITE):
             await self._runtime.kept.flush(_STATE)
 

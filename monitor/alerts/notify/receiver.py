@@ -1,4 +1,4 @@
-"""What all receivers have in common: what they are lent, how alerts are repeated, and how a message is posted."""
+"""Common parts of all receivers: the base classes, how deliveries are retried, and how a message is posted."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from monitor.telemetry.events import Event
 from monitor.transport.http.client import webhook_url
 
 FIRST_RETRY, LAST_RETRY = 1.0, 60.0
-"""Seconds between two attempts at a delivery; doubled after each failure."""
+"""The first and the longest pause between two attempts at a delivery, in seconds; doubled after each failure."""
 
 PERHAPS_PASSED_ON: Final = frozenset({502, 504, 520, 524})
-"""Statuses by which a gateway says that what is behind it has not answered well: it may have the delivery. 520 and 524
-are those of Cloudflare. Any other status but 2xx is a refusal."""
+"""Statuses by which a gateway reports a bad or missing answer from the server behind it, which may have received the
+delivery. 520 and 524 are Cloudflare's. Any other status except 2xx is a refusal."""
 
 Send: TypeAlias = Callable[[Sequence[Notice]], Awaitable[None]]
 
 
 class NotDelivered(Exception):  # noqa: N818 - the loop below acts on it
-    """A receiver did not accept a delivery. The message says why and holds no secret.
+    """A receiver did not accept a delivery. The message says why and contains no secret.
 
-    `perhaps`: it may have arrived all the same, such as where no response came in time.
+    `perhaps`: it may have arrived all the same, for example if no response came in time.
     """
 
     def __init__(self, message: str, *, perhaps: bool = False) -> None:
@@ -48,14 +48,14 @@ class NotDelivered(Exception):  # noqa: N818 - the loop below acts on it
 class Inbox:
     """The current alert states for one receiver. It holds only the latest list, so it is never full.
 
-    `known`: where what it was told is kept; None: nowhere but over a reload.
+    `known` keeps what the receiver was sent; None: it is kept across a reload only.
     """
 
     def __init__(self, known: KnownAlerts | None = None) -> None:
         self.known = known
         self.states: Sequence[AlertState] = ()
         self.filled = False
-        """Whether there were states yet."""
+        """Whether any states have arrived yet."""
         self._changed = anyio.Event()
 
     def put(self, states: Sequence[AlertState]) -> None:
@@ -64,7 +64,7 @@ class Inbox:
         self._changed.set()
 
     async def wait(self, seconds: float) -> None:
-        """Wait until there are new states, at most `seconds`."""
+        """Wait for new states, for at most `seconds`."""
         with anyio.move_on_after(seconds):
             await self._changed.wait()
         self._changed = anyio.Event()
@@ -72,10 +72,10 @@ class Inbox:
 
 @dataclass(frozen=True, slots=True)
 class ScheduledMessage:
-    """What people get at a set time and not because of an alert, such as a digest.
+    """A message that is sent at a set time rather than because of an alert, such as a digest.
 
-    `lines` may hold names from traces only as `text.plain` makes them. `content` is the same in plain JSON types, for
-    programs; there, names are as they came.
+    Names from traces must have passed through `text.plain` before they appear in `lines`. `content` is the same in
+    plain JSON types, for programs; there, names are unchanged.
     """
 
     title: str
@@ -87,14 +87,14 @@ class Notifier(Component, ABC):
     """One receiver of alerts."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")] | None = None
-    """Name of this receiver, by which `digest.to` chooses it. Default: its type."""
+    """Name of this receiver, for use in `digest.to`. Default: its type."""
 
     takes_messages: ClassVar[bool] = True
     """Whether it can be sent a `ScheduledMessage`."""
 
     @property
     def places(self) -> int:
-        """To how many places a message is delivered, each by itself."""
+        """The number of places to which a message is delivered, each separately."""
         return 1
 
     async def deliver(self, message: ScheduledMessage, place: int = 0) -> None:
@@ -132,7 +132,7 @@ class HttpNotifier(Notifier):
         body: Callable[[Sequence[Notice]], object],
         at_most: int | None = None,
     ) -> None:
-        """Post what `body` makes of the notifications that are due, `at_most` at once; the rest is as in `serve`."""
+        """Post the due notifications in the form that `body` gives them, `at_most` at once; otherwise as in `serve`."""
         async with self._posting(url) as post:
             await serve(
                 inbox,
@@ -153,7 +153,7 @@ class HttpNotifier(Notifier):
 
     @asynccontextmanager
     async def _posting(self, url: str) -> AsyncIterator[Callable[[object], Awaitable[None]]]:
-        """Lend a function that posts a body as JSON and raises `NotDelivered`."""
+        """Yield a function that posts a body as JSON and raises `NotDelivered`."""
         import httpx  # noqa: PLC0415 - takes 0.13 s, and most monitors are alerted on by Prometheus
 
         from monitor.transport.http.pinned import pinned  # noqa: PLC0415
@@ -163,7 +163,7 @@ class HttpNotifier(Notifier):
             headers["Authorization"] = f"Bearer {self.token.get_secret_value()}"
 
         async def post(body: object) -> None:
-            # Names from traces may hold half a surrogate pair, which is no UTF-8.
+            # Names from traces may contain half a surrogate pair, which is not valid UTF-8.
             content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
             begun = False
 
@@ -204,13 +204,13 @@ async def serve(
 
     Args:
         inbox: holds the current states.
-        runtime: lends clock, events and metrics.
+        runtime: provides clock, events and metrics.
         name: the type of the receiver, in events and metrics.
         delivery: what the receiver knows.
         send: delivers notifications, all or none of them; raises `NotDelivered`.
         where: the receiver's address in events, without secrets.
-        identity: its whole URL, which tells it from others of its type over a reload or restart. A hash of it is kept.
-        severity: the only severity that the receiver learns of; None: all.
+        identity: its whole URL, which identifies it across a reload or restart. Only a hash of it is kept.
+        severity: the only severity that the receiver is sent; None: all.
         at_most: how many notifications `send` gets at once; None: all that are due.
     """
     counted = {
@@ -219,7 +219,7 @@ async def serve(
     retry, retry_at = FIRST_RETRY, -math.inf
     known = inbox.known or KnownAlerts(runtime, receivers=1)
     known.begin(name, f"{severity or ''} {identity}", delivery)
-    if not inbox.filled:  # that nothing fires would be a resolution
+    if not inbox.filled:  # an empty list would look like a resolution
         await inbox.wait(math.inf)
     while True:
         now = runtime.clock.monotonic()

@@ -1,4 +1,4 @@
-"""Receiver `slack`: alerts in the form of Slack's incoming webhooks, which other chats take too.
+"""Receiver `slack`: alerts in the format of Slack's incoming webhooks, which other chats accept too.
 
 Form and limits: https://api.slack.com/messaging/webhooks, https://api.slack.com/reference/block-kit/blocks.
 """
@@ -14,7 +14,7 @@ from monitor.alerts.notify.text import description, links, status, title
 from monitor.stages import Runtime
 
 _AT_MOST: Final = 4
-"""Alerts in one message, so that `text` fits into one of Discord."""
+"""Alerts in one message, so that `text` fits into a Discord message."""
 
 _LONGEST_MESSAGE: Final = 1_900
 _LONGEST_TEXT: Final = _LONGEST_MESSAGE // _AT_MOST
@@ -30,14 +30,14 @@ class Slack(HttpNotifier):
     the end of the address.
 
     `url` is a secret: `${SLACK_WEBHOOK}`. Each alert is posted when it fires and when it is resolved, at most four in
-    a message, with its runbook and its answers as links: as `blocks`, and as `text` for chats that know no blocks. The
-    texts are plain: a name in a trace cannot format, link or mention. An alert that another one explains is held back
-    while that one fires (docs/runbooks). Repeated like a webhook.
+    a message, with links to its runbook and its answers: as `blocks`, and as `text` for chats without blocks. The texts
+    are plain: a name in a trace cannot format text, make a link or mention anyone. An alert explained by another one is
+    held back while that one fires (docs/runbooks). Failed deliveries are retried as for a webhook.
     """
 
     late_diagnosis: bool = True
-    """Whether the diagnosis of an alert that was sent without it follows in a message of its own, once. An alert waits
-    for its diagnosis five seconds at most."""
+    """Whether an alert that was sent without its diagnosis is followed, once, by a message with it. An alert waits at
+    most 5 seconds for its diagnosis."""
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
         """Post until cancelled."""
@@ -105,7 +105,7 @@ def _blocks(notice: Notice) -> list[dict[str, Any]]:
 
 
 def _escaped(text: str, longest: int) -> str:
-    """Escape the three characters that Slack gives a meaning, in at most `longest` characters of the result."""
+    """Escape the three characters that are special to Slack; the result has at most `longest` characters."""
     written, room = list[str](), longest
     for one in text:
         entity = _ENTITIES.get(one, one)

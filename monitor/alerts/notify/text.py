@@ -1,7 +1,7 @@
 """An alert in a few lines for people: what chats and pagers show.
 
-Names of apps and versions come from traces, so they are written by strangers: in these lines they cannot format, link,
-or call people.
+Names of apps and versions come from traces and are untrusted: in these lines they cannot format text, make links, or
+mention people.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _LONGEST_NAME: Final = 100
 _LONGEST_LINK: Final = 2_000
 _MARKUP: Final = str.maketrans({"*": "\u2217", "`": "'", "~": "\u223c", "[": "(", "]": ")", "|": "\u00a6"})
 _CALLS: Final = re.compile(r"@|://|(?i:www\.)")
-_BREAK: Final = "\u200b"  # zero-width space: what it stands in is no mention and no link
+_BREAK: Final = "\u200b"  # zero-width space: breaks up mentions and links
 
 
 def title(notice: Notice) -> str:
-    """Return what the alert is and what it is about, the same when it fires and when it is resolved.
+    """Return the alert's name and subject, the same when it fires and when it is resolved.
 
-    Pagers recognise by it what belongs together: `RagDefectRateHigh (critical): shop, groundedness`.
+    Pagers match the two by it: `RagDefectRateHigh (critical): shop, groundedness`.
     """
     labels = notice.state.labels
     about = [plain(labels[key], _LONGEST_NAME) for key in ("app", "evaluator", "defect_rule") if labels.get(key)]
@@ -34,7 +34,7 @@ def title(notice: Notice) -> str:
 
 
 def status(notice: Notice) -> str:
-    """Return `Firing`, `Diagnosis` where only that is new, or `Resolved after 12 min`."""
+    """Return `Firing`, `Diagnosis` if only that is new, or `Resolved after 12 min`."""
     if notice.late:
         return "Diagnosis"
     if notice.ended is None:
@@ -45,14 +45,14 @@ def status(notice: Notice) -> str:
 def description(notice: Notice, longest: int) -> str:
     """Return what was found when the alert last fired, and its diagnosis, in at most `longest` characters.
 
-    Of an alert that is diagnosed later, only the diagnosis.
+    For a late diagnosis, return only the diagnosis.
     """
     found, parts = notice.state.annotations, (DIAGNOSIS,) if notice.late else ("description", DIAGNOSIS)
     return plain(" ".join(found[name] for name in parts if found.get(name)), longest)
 
 
 def links(notice: Notice) -> Iterator[tuple[str, str]]:
-    """Yield the pages about the alert by name; each URL is one word without any markup."""
+    """Yield the pages about the alert, as name and URL; each URL is one word without any markup."""
     named = (
         ("Incident", URL_ANNOTATION),
         ("Runbook", "runbook_url"),
@@ -67,7 +67,7 @@ def links(notice: Notice) -> Iterator[tuple[str, str]]:
 
 
 def plain(text: str, longest: int) -> str:
-    """Return a text on one line that formats, links and calls nothing, in about `longest` characters."""
+    """Return a text on one line without formatting, links or mentions, in about `longest` characters."""
     line = " ".join("".join(one if one.isprintable() else " " for one in text[: 2 * longest]).split())
     line = f"{line[: longest - 3]}..." if len(line) > longest else line
     return _CALLS.sub(lambda found: f"{found[0][:-1]}{_BREAK}{found[0][-1]}{_BREAK}", line.translate(_MARKUP))

@@ -1,8 +1,8 @@
 """The corrected rate in PromQL, from the sums of human labels: the arithmetic of `statistics/correction.py`.
 
-It stands beside the raw rate; only alerts that ask for it use it. Labels and results are joined by version, since a
-judge with another model or prompt makes other errors. Replicas may all have the same labels, so the largest of each sum
-counts.
+It is recorded in addition to the raw rate; only alerts that ask for it use it. Labels and results are joined by
+version, since a judge with another model or prompt makes other errors. Replicas may all have the same labels, so the
+largest of each sum counts.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _labels() -> list[Rule]:
 
 
 def _quality(name: str, kind: str) -> list[Rule]:
-    """Record the share of labels of a kind that the judge gets right; for limits, as Agresti and Coull."""
+    """Record the share of labels of a kind that the judge gets right; for limits, after Agresti and Coull."""
     right = f'{_SUM}({_CELL}label_weight:max{{verdict="{kind}",truth="{kind}"}})'
     all_of_kind = f'{_SUM}({_CELL}label_weight:max{{truth="{kind}"}})'
     squares = [
@@ -68,7 +68,7 @@ def _quality(name: str, kind: str) -> list[Rule]:
 
 
 def _power() -> list[Rule]:
-    """Record how far the judge is above chance, 0 to 1; no series if it is not, or if there are too few labels."""
+    """Record how far the judge is above chance, 0 to 1; no series if it is not above, or with too few labels."""
     of_each = f"sum by (evaluator, version, truth) ({_CELL}labels:max)"
     return [
         record(
@@ -114,7 +114,7 @@ def _corrected(window: float) -> list[Rule]:
 
 
 def surely_corrected(windows: Iterable[tuple[float, str]]) -> list[Rule]:
-    """Record limits of `statistics.correction.surely_corrected`: of each window the `lower` or the `upper` ones."""
+    """Record limits of `statistics.correction.surely_corrected`: for each window, the `lower` or the `upper` ones."""
     found = []
     missed, alarmed = f"{_OF_JUDGE} {_SENSITIVITY}:variance", f"{_OF_JUDGE} {_SPECIFICITY}:variance"
     for window, which in windows:
@@ -137,7 +137,7 @@ def surely_corrected(windows: Iterable[tuple[float, str]]) -> list[Rule]:
 
 
 def _audited() -> list[Rule]:
-    """Record the rate of results that were audited at random: the raw rate, and how people and the judge differ."""
+    """Record the rate of randomly audited results: the raw rate, and how people and the judge differ."""
     audited = f"{_JUDGE}audited_defect_ratio"
     weight = f"{_SUM}({_KIND}result_weight:max)"
     raw, number = f"{audited}:raw", f"{_JUDGE}audited_results:effective"
@@ -175,7 +175,7 @@ def _audited() -> list[Rule]:
 
 
 def _effective(weight: str, rate: str, defect_squares: str, good_squares: str) -> str:
-    """`rates.effective_judged` by answer: by the variance of the rate, and never more than Kish's number."""
+    """Write `rates.effective_judged` by answer: from the variance of the rate, and never more than Kish's number."""
     kish = f"{weight} ^ 2 / ({defect_squares} + {good_squares} > 0)"
     variance = _variance(rate, defect_squares, good_squares)
     return f"({rate} * (1 - {rate}) * {weight} ^ 2 / {variance} > 0) < {kish}\nor\n{kish}"
@@ -208,7 +208,7 @@ def _variance(rate: str, defect_squares: str, good_squares: str) -> str:
 
 
 def _limits(ratio: str, span: str, centre: str, half: str) -> list[Rule]:
-    """Both limits, clamped to 0 and 1, and never on the wrong side of the rate."""
+    """Record both limits, clamped to 0 and 1, and never on the wrong side of the rate."""
     rate = f"{ratio}:rate{span}"
     return [
         record(f"{ratio}:lower{span}", f"clamp_min({centre} - {half}, 0) < {rate}\nor\n{rate}"),

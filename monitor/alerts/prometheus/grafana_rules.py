@@ -1,7 +1,7 @@
-"""Writes the alerts for Grafana's own alerting, out of the very rules that Prometheus gets.
+"""Writes the alerts for Grafana's own alerting, from the same rules that Prometheus gets.
 
 The format is that of files in Grafana's `provisioning/alerting`, version 1. Alerts and records keep their expressions.
-A query is judged as Grafana judges rules that it imports from Prometheus: what the expression returns fires, 0 as well.
+A query is treated as in rules that Grafana imports from Prometheus: every series that it returns fires, even at 0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from monitor.alerts.prometheus.promql import Rule, dump
 from monitor.alerts.prometheus.rules import HEADER, groups
 
 FOLDER: Final = "RAG quality"
-"""The folder of the rules: that of the dashboards."""
+"""The folder of the rules, shared with the dashboards."""
 
 DATASOURCE: Final = "ragmonitor-prometheus"
 """The uid of the Prometheus data source, as in `grafana/provisioning`."""
@@ -38,8 +38,8 @@ def render_grafana(
 ) -> str:
     """Write a provisioning file for Grafana 12 or newer, the same for the same policies.
 
-    `datasource` is the uid of the Prometheus that is queried and that takes what is recorded; the others as for
-    `rules.render`.
+    `datasource` is the uid of the Prometheus that is queried and that stores recorded series; the other arguments are
+    as for `rules.render`.
     """
     titles: Counter[str] = Counter()
     found = [
@@ -101,7 +101,7 @@ def _expression(name: str, model: Mapping[str, Any]) -> Rule:
 
 
 def _title(rule: Rule, titles: Counter[str]) -> str:
-    """Name a rule: Grafana wants titles that are unique in a folder. That of an alert is its label `alertname`."""
+    """Name a rule: Grafana requires unique titles in a folder. The title of an alert is its label `alertname`."""
     told_apart = [str(value) for value in rule.get("labels", {}).values() if "{{" not in value]
     title = " ".join([rule.get("record") or rule["alert"], *told_apart])
     titles[title] += 1
@@ -109,7 +109,7 @@ def _title(rule: Rule, titles: Counter[str]) -> str:
 
 
 def _texts(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return the annotations without the sentences that look up other series, which Grafana's templates cannot."""
+    """Return the annotations without sentences that look up other series, since Grafana's templates cannot do that."""
     found = {}
     for name, text in annotations.items():
         sentences = _SENTENCES.split(_lookups_marked(text))

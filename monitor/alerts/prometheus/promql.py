@@ -1,4 +1,4 @@
-"""Builds what all rules are made of: records, alerts, annotations, and YAML that people can read."""
+"""Builds the parts of all rules: records, alerts, annotations, and readable YAML."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from monitor.quantities import format_duration
 
 Rule = dict[str, Any]
 PAIR = "app_evaluator:ragmonitor_"
-"""Prefix of what is recorded by app and evaluator: whether evaluations take place, for any version."""
+"""Prefix of records by app and evaluator, over all versions: whether evaluations take place."""
 OF_PAIR = "on (app, evaluator) group_left ()"
-"""Joins each version with what is by app and evaluator for all versions."""
+"""Joins each version with series by app and evaluator, which are for all versions."""
 OWN_EVALUATORS = 'unless on (evaluator)\nmax_over_time(ragmonitor_evaluator_info{source!~"own|"}[3d])'
-"""Leaves out external scores: that they are missing or cannot be read says nothing about the monitor."""
+"""Leaves out external scores: if they are missing or unreadable, that says nothing about the monitor."""
 
 
 DEFECT_RULE: Final = "defect_rule"
-"""The label of what an alert's own defect rule decides: the name of the rule."""
+"""The label of series by an alert's own defect rule: the name of the rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateSeries:
     """Names the series that rules about rates read and record, and how they are grouped and joined.
 
-    Rates by the evaluators' own defect rules and rates by those that alerts bring (`by_rule`) follow the same
-    arithmetic over series of their own; the latter have the label `DEFECT_RULE` as well.
+    Rates by the evaluators' defect rules and rates by the alerts' own rules (`by_rule`) use the same arithmetic over
+    different series; the latter also have the label `DEFECT_RULE`.
     """
 
     by_rule: bool = False
 
     @property
     def recorded(self) -> str:
-        """Prefix of what is recorded by version of the evaluator: every rate, since versions are never added up."""
+        """Prefix of records by version of the evaluator: every rate, since versions are never added up."""
         return f"{self._level('app_evaluator_version')}:ragmonitor_"
 
     @property
@@ -52,12 +52,12 @@ class RateSeries:
 
     @property
     def of_policy(self) -> str:
-        """Joins each version with its alert policy, which is for all versions."""
+        """Joins each version with its alert policy, which covers all versions."""
         return f"on ({self._labels()}) group_left ()"
 
     @property
     def judging(self) -> str:
-        """Keeps the versions that some process uses now: a window remembers an old one for its whole length."""
+        """Keeps the versions that some process uses now: a window remembers an old version for its whole length."""
         return f"and {self.on_version}\n{self.counter('evaluations')}"
 
     @property
@@ -72,7 +72,7 @@ class RateSeries:
 
     @property
     def defect_words(self) -> str:
-        """A template for what a defect is; nothing where the monitor does not export it."""
+        """A template that says what a defect is, or nothing if the monitor does not export it."""
         if self.by_rule:
             return f" A defect is: {{{{ $labels.{DEFECT_RULE} }}}}."
         return (
@@ -89,11 +89,11 @@ class RateSeries:
         return f"ragmonitor_{'rule_' if self.by_rule else ''}{name}"
 
     def largest(self, metric: str, *labels: str) -> str:
-        """Write the largest of what replicas export alike, by app, evaluator and `labels`."""
+        """Write the largest value of a metric that all replicas export alike, by app, evaluator and `labels`."""
         return f"max by ({self._labels(*labels)}) ({metric})"
 
     def alert_labels(self, labels: Mapping[str, str]) -> dict[str, str]:
-        """Return the labels of an alert with that of its defect rule, which tells the rules apart."""
+        """Return the labels of an alert, with one for its defect rule, which distinguishes the rules."""
         rule = {DEFECT_RULE: labels.get(DEFECT_RULE, f"{{{{ $labels.{DEFECT_RULE} }}}}")} if self.by_rule else {}
         return {**labels, **rule}
 
@@ -110,7 +110,7 @@ class RateSeries:
 
 
 BY_EVALUATOR: Final = RateSeries()
-"""The series by the evaluators' own defect rules: those that dashboards, the gate and calibration read."""
+"""The series by the evaluators' own defect rules, which dashboards, the gate and calibration read."""
 
 
 def record(name: str, expression: str, **labels: str) -> Rule:
@@ -151,7 +151,7 @@ def annotate(name: str, summary: str, description: str, runbooks: str) -> dict[s
 
 
 def lookup(metric: str, shown_by: str, severity: Severity | None = None) -> str:
-    """Write a template that looks up another series with the alert's labels in the level of the metric's name."""
+    """Write a template that looks up another series by those labels of the alert that are in its name's level."""
     level = metric.split(":", 1)[0].split("_")
     parts = {"app": "app", "evaluator": "evaluator", "version": "version", "rule": DEFECT_RULE}
     labels = [label for part, label in parts.items() if part in level]
@@ -174,7 +174,7 @@ def quoted(value: str) -> str:
 
 
 def dump(document: object) -> str:
-    """YAML, the same for the same document."""
+    """Write YAML, the same for the same document."""
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=10_000, allow_unicode=True)
 
 

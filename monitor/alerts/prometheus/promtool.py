@@ -1,4 +1,4 @@
-"""Makes test cases for `promtool test rules`: the series that two replicas would export, and which alerts must fire."""
+"""Makes test cases for `promtool test rules`: the series exported by two replicas, and the alerts that must fire."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Test = dict[str, Any]
 
 
 def input_series(metric: str, labels: Mapping[str, str], values: str) -> Series:
-    """Make one series; `values` in the notation of promtool."""
+    """Make one series; `values` are in promtool's notation."""
     shown = ", ".join(f"{name}={quoted(value)}" for name, value in labels.items())
     return {"series": f"{metric}{{{shown}}}", "values": values}
 
@@ -30,7 +30,7 @@ def input_series(metric: str, labels: Mapping[str, str], values: str) -> Series:
 def counter_values(
     pieces: Sequence[tuple[int, float]], *, since: int = 0, reset_at: int | None = None, until: int | None = None
 ) -> str:
-    """Write a counter from the minute `since` on; each piece is its minutes and its rise a step.
+    """Write a counter from the minute `since` on; each piece is its length in minutes and its rise per step.
 
     It restarts from 0 at the minute `reset_at`, and is gone after the minute `until`.
     """
@@ -44,7 +44,7 @@ def counter_values(
 
 
 def _shortened(values: Sequence[str]) -> Iterator[str]:
-    """Writes runs of equal differences in the short notation: `0+5x60`."""
+    """Write runs of equal differences in the short notation: `0+5x60`."""
     start = 0
     while start < len(values):
         end = start + 1
@@ -76,10 +76,10 @@ def evaluation_counters(
     reset_at: int | None = None,
     gone_at: int | None = None,
 ) -> list[Series]:
-    """Make the counters of two replicas; each piece is its minutes, the scored a step and the defect rate.
+    """Make the counters of two replicas; each piece is its minutes, the scored answers per step and the defect rate.
 
     They are by the defect rule `rule`, or by the evaluator's own. They begin at the minute `since`. Both restart at the
-    minute `reset_at`; the second is gone from `gone_at` on.
+    minute `reset_at`; the second replica is gone from `gone_at` on.
     """
     by = RateSeries(by_rule=bool(rule))
     found = []
@@ -99,7 +99,7 @@ def evaluation_counters(
 def unscored_counter(
     app: str, evaluator: str, reason: str, pieces: Sequence[tuple[int, float]], *, reset_at: int | None = None
 ) -> list[Series]:
-    """Make the counter of evaluations without a score of one replica; each piece is its minutes and its rise a step."""
+    """Make one replica's counter of evaluations without a score; each piece is its minutes and its rise per step."""
     labels = {"app": app, "evaluator": evaluator, "reason": reason}
     return [input_series("ragmonitor_unscored_total", labels, counter_values(pieces, reset_at=reset_at))]
 

@@ -1,7 +1,7 @@
 """Records the sums, the rate and its limits over one window, by the formulas of `statistics/rates.py` in PromQL.
 
-By version of the evaluator, over all replicas. What several limits of a window read is recorded once. Prometheus can
-compute no smaller or larger of two series: `a > b or b` is the larger one.
+By version of the evaluator, over all replicas. Values that several limits of a window read are recorded once.
+Prometheus has no minimum or maximum of two series: `a > b or b` is the larger one.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ SUMS = (
     "every_products",
     "both_products",
 )
-"""What is summed up by version. `rates.Sums` says what each is."""
+"""The sums recorded by version. `rates.Sums` describes each."""
 
-_WEEK = "167h59m"  # 168 whole hours, also where a range is closed at its older end
+_WEEK = "167h59m"  # 168 whole hours, even if a range includes its older end
 
 
 def rates(
@@ -43,7 +43,7 @@ def rates(
     """Record the sums of a window, the rate, and its one-sided limits at each z.
 
     `of_hours`: a window of a week may be the sum of its hours, which is cheaper than reading all of it each time.
-    `series` says of which counters.
+    `series` selects the counters.
     """
     sums = _sums_of_hours(series) if of_hours and window == WEEK else _sums(window, series)
     return [*sums, *_limits(window, lower_zs, upper_zs, series)]
@@ -96,7 +96,7 @@ def defect_session_squares(span: str, series: RateSeries) -> Rule:
 class _LimitSide(NamedTuple):
     """The defects, or the good answers: names of the records of their weight, squares and squares by session.
 
-    `prefix` is what the names of further records of that side begin with.
+    The names of further records of that side begin with `prefix`.
     """
 
     prefix: str
@@ -147,12 +147,12 @@ def _limits(window: float, lower_zs: Collection[float], upper_zs: Collection[flo
 
 
 def between(least: str, value: str, most: str) -> str:
-    """Write `value`, but at least `least` and at most `most`, of which `least` is never missing."""
+    """Write `value`, but at least `least` and at most `most`; `least` must never be missing."""
     return f"({value} < {most} or {most}) > {least}\nor\n{least}"
 
 
 def _heavier(side: _LimitSide, span: str) -> str:
-    """Return the name of the weight of a side with one answer more."""
+    """Return the name of the weight of a side with one more answer."""
     return f"{side.prefix}_weight:one_more{span}"
 
 
@@ -169,7 +169,7 @@ def _share(side: _LimitSide, span: str) -> str:
 def _one_more(side: _LimitSide, rest: _LimitSide, pseudo: str, across: str, span: str, *, least: str) -> list[Rule]:
     """Record what a limit is computed from: the weight of a side with one session more, and the variance.
 
-    That session has at least the weight `least` beside `pseudo`.
+    That session weighs at least `least`, in addition to `pseudo`.
     """
     weight, other = _heavier(side, span), f"({rest.weight} > 0)"
     by_session = (
@@ -193,13 +193,13 @@ def _odds(side: _LimitSide, z: float, span: str) -> str:
 
 
 def lower_limit_of_counts(bad: str, good: str, z: float) -> str:
-    """Return the lower limit of the share of `bad` among both, which are counts; no series where there is none."""
+    """Return the lower limit of the share of `bad` in both counts together; no series if there is no limit."""
     error, share = f"((1 / ({bad} > 0) + 1 / ({good} + 1)) / 9)", f"(({good} + 1) / ({bad} + {good} + 1))"
     return f"1 / (1 + {_limit_of_odds(error, share, z)})"
 
 
 def _limit_of_odds(e: str, p: str, z: float) -> str:
-    """Return the upper limit of the odds of a share p with the variance e; no series where every share is possible.
+    """Return the upper limit of the odds of a share p with the variance e; no series if every share is possible.
 
     With m = e^2 p (1 - p), the cube root of the factor is
     (1 - e + m + z sqrt(e - m (4 + z^2 - e))) / (1 - (2 + z^2) e p + (e p)^2).

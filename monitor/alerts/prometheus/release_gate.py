@@ -34,7 +34,7 @@ class GateSubject:
     value: str = ""
 
     def selector(self, **more: str) -> str:
-        """Write the labels of app and evaluator, and `more`, as a selector has them."""
+        """Write the labels of app and evaluator, and `more`, in the form of a selector."""
         labels = {"app": self.app, "evaluator": self.evaluator, **more}
         return ",".join(f"{name}={quoted(value)}" for name, value in labels.items() if value is not None)
 
@@ -68,7 +68,7 @@ def sums(part: GateSubject, window: str) -> Mapping[str, str]:
 
 
 def largest(part: GateSubject, window: str) -> str:
-    """Write the query for the largest weight of an evaluator over a window, by app; a slice has none of its own."""
+    """Write the query for the largest weight of an evaluator over a window, by app; slices have no such series."""
     return f"max by (app) (max_over_time(ragmonitor_evaluation_weight_max{{{part.selector()}}}[{window}]))"
 
 
@@ -78,24 +78,24 @@ def began(part: GateSubject) -> str:
 
 
 def rate_state(part: GateSubject, window: str, limit: str) -> str:
-    """1: the rate of some version is surely above `limit`; -1: the rates of all versions are surely below; else 0.
+    """Write a query for 1: some version's rate is surely above `limit`; -1: all versions' are surely below; else 0.
 
-    It reads the limits that the rules record, so `window` is one of `rates.SHOWN`, or a placeholder for one.
+    It reads the limits that the rules record, so `window` is one of `rates.SHOWN`, or a placeholder for one of them.
     """
     lower, upper = (limit_95(name, window, part.selector()) for name in ("lower", "upper"))
     return _state(f"{lower}\n> bool {limit}", f"{upper}\n< bool {limit}")
 
 
 def ratio_state(now: GateSubject, base: GateSubject, window: str, times: str) -> str:
-    """1: the rate of `now` is surely more than `times` that of `base`, for some version; -1: surely less; else 0.
+    """Write a query for 1: the rate of `now` is surely more than `times` that of `base`; -1: surely less; else 0.
 
-    Both sides are read over the same window.
+    For 1, some version is enough. Both sides are read over the same window.
     """
     new, old = _Sums(now, window), _Sums(base, window)
     new_more, old_more = new.one_more(), old.one_more()
     worse = _score(new, (new.defects, new.squares), old, old_more, times)
     better = _score(new, new_more, old, (old.defects, old.squares), times)
-    # Without a defect in the base its variance is NaN, and no comparison with it holds: undecided.
+    # Without a defect in the base its variance is NaN, and every comparison with it is false: undecided.
     return _state(f"{worse}\n> bool {Z_95:.7g}", f"{better}\n< bool -{Z_95:.7g}")
 
 
@@ -108,7 +108,7 @@ class _Sums:
         self.defects = part.increase("_weight", window, _BY_VERSION, defect=True)
         squares = part.increase("_weight_squares", window, _BY_VERSION, defect=True)
         products, most = part.products("defects", window, _BY_VERSION), f"{self.defects} ^ 2"
-        # As `Sums.defect_session_squares`: those of a window may be with answers before it.
+        # As in `Sums.defect_session_squares`: a window's products may also be with answers before it.
         self.squares = f"((({products} or {squares}) < {most} or {most}) > {squares} or {squares})"
 
     def one_more(self) -> tuple[str, str]:
@@ -126,7 +126,7 @@ def _score(now: _Sums, new: tuple[str, str], base: _Sums, old: tuple[str, str], 
 
 
 def _state(worse: str, better: str) -> str:
-    """Combine both; `or vector(0)`: if nothing was scored, nothing is known."""
+    """Combine both; with `or vector(0)`, since nothing is known if nothing was scored."""
     return f"(\nmax(\n{_indented(worse)}\n)\n-\nmin(\n{_indented(better)}\n)\n)\nor\nvector(0)"
 
 

@@ -1,7 +1,7 @@
 """Writes tests of the rules for `promtool test rules`: each alert fires when it must, and is silent when it must.
 
 They are made from the same policies as the rules, with traffic that fits their thresholds, so that anybody who changes
-the rules or runs another version of Prometheus can tell whether they still work. The rules are evaluated once an hour,
+the rules or runs another version of Prometheus can check that they still work. The rules are evaluated once an hour,
 since the baseline of a regression takes days of traffic: everything is checked at whole hours.
 """
 
@@ -41,7 +41,7 @@ _HEADER = (
     "# Run it beside the rules: promtool test rules FILE\n"
 )
 _ENOUGH = 3.0
-"""How many times the number needed to detect a rate is scored, so that no test depends on the last digit."""
+"""Answers scored, as a multiple of the number needed to detect a rate, so that no test depends on the last digit."""
 
 
 def render_tests(policies: Sequence[AlertPolicy], *, rules_file: str = "rules.yml") -> str:
@@ -75,7 +75,7 @@ def _rule(policy: AlertPolicy) -> str:
 
 
 def _by(rule: str) -> dict[str, str]:
-    """Return the label of what is by a defect rule; none by the evaluator's own."""
+    """Return the label of a defect rule; no label for the evaluator's own."""
     return {DEFECT_RULE: rule} if rule else {}
 
 
@@ -132,7 +132,7 @@ def _threshold(policy: AlertPolicy, severity: Severity, limit: float) -> Iterato
 
 
 def _regressions(policies: Sequence[AlertPolicy], rule: str = "") -> Iterator[Test]:
-    """Yield the tests for each family and severity that the policies have, all by the same defect rule."""
+    """Yield the tests for each family and severity in the policies, all by the same defect rule."""
     if not needs_baselines(policies):
         return
     known = list(dict.fromkeys((p.regression, p.regression_severity) for p in policies if p.regression is not None))
@@ -142,7 +142,7 @@ def _regressions(policies: Sequence[AlertPolicy], rule: str = "") -> Iterator[Te
 
 
 def _rise(family: Family, severity: Severity, before: int, rule: str) -> Iterator[Test]:
-    """Put all cases into one test, each as an app, since days of traffic take promtool long."""
+    """Put all cases into one test, each as an app, since promtool is slow over days of traffic."""
     minutes = before + 8 * HOUR
     rest = minutes - before
     judged, usual, risen = 20.0, 0.02, 0.1
@@ -200,7 +200,7 @@ def _new_version(family: Family, severity: Severity, before: int, rule: str) -> 
 
 
 def _needed(family: Family, severity: Severity, app: str, minutes: int, rule: str) -> Iterator[Series]:
-    """Yield what monitors export for an app with `regression`."""
+    """Yield the series that monitors export for an app with `regression`."""
     exported = RateSeries(by_rule=bool(rule)).exported("alert_regression_z")
     for window, z in FAMILIES[family].items():
         labels = {"app": app, "evaluator": "any", **_by(rule), "severity": severity.value}

@@ -23,8 +23,8 @@ from monitor.statistics.change import DAY, WINDOWS
 from monitor.statistics.rates import Z_95
 
 _NEEDED = tuple(window.length for window in WINDOWS if window.length <= DAY)
-"""Windows with sums that other groups read: baselines, and what is usual in a day."""
-_BY_RULE = "-by-rule"  # what the names of groups by the defect rules of alerts end in
+"""Windows with sums that other groups read: for baselines, and for the usual weight of a day."""
+_BY_RULE = "-by-rule"  # suffix of groups by the alerts' own defect rules
 HEADER = "# Written by `rag-monitor rules` from the alert policies of the configuration. Do not edit.\n"
 
 
@@ -51,7 +51,7 @@ def render_resource(
 
 
 def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float = 60.0, page: str = "") -> list[Rule]:
-    """Return the groups of a rules file; groups that record what others read come first."""
+    """Return the groups of a rules file; groups whose records are read by others come first."""
     own = [one for one in policies if one.defect is not None]
     found = _on_rates([one for one in policies if one.defect is None], runbooks, interval, BY_EVALUATOR)
     if own:
@@ -71,7 +71,7 @@ def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float 
 def _on_rates(
     policies: Sequence[AlertPolicy], runbooks: str, interval: float, series: RateSeries
 ) -> list[tuple[str, list[Rule]]]:
-    """Return the groups about rates, by name; those by evaluator also record what other groups and dashboards read."""
+    """Return the groups about rates, by name; those by evaluator also record series for other groups and dashboards."""
     with_baselines, shown = needs_baselines(policies), not series.by_rule
     asked = _limits(policies)
     limits = {window: asked.get(window, (set(), set())) for window in {*asked, *(SHOWN if shown else _NEEDED)}}
@@ -83,7 +83,7 @@ def _on_rates(
             f"ragmonitor-rates-{format_duration(window)}",
             rates(window, *limits[window], of_hours=window not in asked, series=series),
         )
-        for window in sorted(limits, key=lambda one: (one != DAY, one))  # all read what is usual in a day
+        for window in sorted(limits, key=lambda one: (one != DAY, one))  # all read the usual weight of a day
     ]
     if with_baselines:
         found.append(("ragmonitor-baselines", regression.records(series)))
@@ -99,7 +99,7 @@ def _health(runbooks: str) -> list[Rule]:
     for one in self_alerts():
         for rule in one.records:
             if records.setdefault(rule["record"], rule) != rule:
-                raise ValueError(f"{one.name} records {rule['record']} in another way than an alert before it")
+                raise ValueError(f"{one.name} records {rule['record']} differently than an alert before it")
     return [*records.values(), *(rule for one in self_alerts() for rule in _self_alert(one, runbooks))]
 
 
@@ -118,7 +118,7 @@ def _self_alert(one: SelfAlert, runbooks: str) -> list[Rule]:
 
 
 def _limits(policies: Sequence[AlertPolicy]) -> dict[float, tuple[set[float], set[float]]]:
-    """Return the z of the lower and the z of the upper limits that each window needs."""
+    """Return, for each window, the z of the lower limits and the z of the upper limits that it needs."""
     windows = {policy.by_length for policy in policies if policy.thresholds} or {DEFAULT_WINDOWS}
     found: dict[float, tuple[set[float], set[float]]] = {}
     for ordered in windows:

@@ -1,8 +1,8 @@
 """`RagSevereCase` in PromQL: the rule of `alerts/severe.py` over any number of replicas, and its promtool tests.
 
-How many sessions within an hour page depends on how many of 30 days were not called right; the monitor exports the
-limits. The sessions of 30 days are the sums of recorded whole hours, so the group must be evaluated at least every five
-minutes, and Prometheus must keep 31 days.
+How many sessions within an hour it takes to page depends on how many sessions in 30 days were not called right; the
+monitor exports the limits. The sessions of 30 days are sums of recorded whole hours, so the group must be evaluated at
+least every five minutes, and Prometheus must keep 31 days.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MONTH = "719h59m"  # 720 whole hours, also where a range is closed at its older
 
 
 def records() -> list[Rule]:
-    """Record the sessions of an hour, of a day and of 30 days before, and the limits."""
+    """Record the sessions of the last hour, the last day and the 30 days before, and the limits."""
     by_pair = "sum by (app, evaluator)"
     confirmed, right = "ragmonitor_severe_confirmed_total", 'ragmonitor_severe_called_total{call="right"}'
     return [
@@ -51,7 +51,7 @@ def records() -> list[Rule]:
 
 
 def alerts(runbooks: str) -> list[Rule]:
-    """Return the page and the warning: what pages never warns as well."""
+    """Return the page and the warning; they never fire together."""
     pages = "\n  or\n".join(
         f"  {_CONFIRMED}:increase1h > {sessions - 0.5:g}\n  and {_ON}\n"
         f'  {_UNEXPLAINED} <= {_ON} {_LIMIT}{{sessions="{sessions}"}} + 0.5'
@@ -73,7 +73,7 @@ def _alert(severity: Severity, expr: str, span: str, runbooks: str) -> Rule:
         "Sessions with an answer that {{ $labels.evaluator }} judged severe twice in {{ $labels.app }} within the last"
         f" {span}: {{{{ $value | {number} }}}}. In the 30 days before, "
         + lookup(_UNEXPLAINED, number)
-        + " were not called right. Of those called in 30 days, "
+        + " were not called right. Of those called right or wrong in 30 days, "
         + lookup_expression(called.replace("CALL", "right"), pair, number)
         + " of "
         + lookup_expression(called.replace("CALL", "right|wrong"), pair, number)
@@ -88,14 +88,14 @@ def _alert(severity: Severity, expr: str, span: str, runbooks: str) -> Rule:
 
 
 def tests(policies: Sequence[AlertPolicy]) -> Iterator[Test]:
-    """Yield a test of the rule as each policy has it, all cases as apps of their own."""
+    """Yield one test of the rule for each policy; each case is an app of its own."""
     for policy in policies:
         if policy.severe is not None:
             yield _test(policy, policy.severe.accepted)
 
 
 def _test(policy: AlertPolicy, accepted: float) -> Test:
-    """Some days with single sessions, then an hour with one and an hour with as many as then page."""
+    """Make some days with single sessions, then an hour with one and an hour with as many as it then takes to page."""
     limits = unexplained_limits(accepted)
     earlier = int(min(limits[0], 3)) + 1 if limits[0] >= 0 else 1  # one too many for a single session to page
     single = (earlier + 2) * 4 * HOUR

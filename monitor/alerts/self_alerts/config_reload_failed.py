@@ -1,4 +1,4 @@
-"""`RagConfigReloadFailed`: the configuration file was changed and cannot be used, so the one before is in use."""
+"""`RagConfigReloadFailed`: the configuration file was changed and cannot be used, so the previous one stays in use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SUCCESSFUL: Final = "ragmonitor_config_last_reload_successful"
 
 
 class _ConfigReloadFailed(Condition):
-    """Asks how the last reload ended."""
+    """Checks how the last reload ended."""
 
     def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:  # noqa: ARG002 - until the next reload
         """Yield one finding for the process."""
@@ -30,7 +30,7 @@ def _tests() -> Iterator[Test]:
     silent = [expect_firing(NAME, 2 * HOUR)]
     for title, values, checks in (
         ("one replica could not use the file for an hour: fires", "1x12 0x24", fires),
-        ("it was mended: silent", "1x12 0x6 1x18", silent),
+        ("it was fixed: silent", "1x12 0x6 1x18", silent),
         ("each reload was successful: silent", "1x36", silent),
     ):
         series = [input_series(_SUCCESSFUL, {"instance": at}, given) for at, given in ((one, values), (other, "1x36"))]
@@ -40,13 +40,13 @@ def _tests() -> Iterator[Test]:
 
 ALERT = SelfAlert(
     name=NAME,
-    summary="A changed configuration cannot be used; the one before it is in use.",
+    summary="A changed configuration cannot be used; the previous one stays in use.",
     condition=_ConfigReloadFailed,
     rules=(
         PrometheusRule(
             f"min({_SUCCESSFUL}) == 0",
-            "The last reload of the configuration failed on a replica; it goes on with the one before. Its log (event"
-            " `reload_failed`) and its page say why. If it restarts now, it does not start.",
+            "The last reload of the configuration failed on a replica; it still runs with the previous one. Its log"
+            " (event `reload_failed`) and its web UI say why. If it is restarted now, it will not start.",
         ),
     ),
     tests=_tests,

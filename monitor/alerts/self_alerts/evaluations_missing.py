@@ -1,17 +1,17 @@
-"""`RagEvaluationsMissing`: requests arrive that used to be evaluated, and none is.
+"""`RagEvaluationsMissing`: requests arrive that used to be evaluated, but none is evaluated now.
 
-The expected number is the usual number of evaluations in an hour, times how the traffic of the last hour compares with
-the usual traffic. In process, evaluations from before a restart are restored from the history, arrivals are not. So for
-the first day after a restart the usual traffic is unknown, and no more evaluations are expected than took place at the
-same time of day on the days before: a restart during a quiet night raises no alarm.
+The expected number is the usual number of evaluations in an hour, scaled by the traffic of the last hour relative to
+the usual traffic. In process, evaluations from before a restart are restored from the history, but arrivals are not. So
+for the first day after a restart the usual traffic is unknown, and no more evaluations are expected than took place at
+the same time of day on the days before: a restart during a quiet night raises no alarm.
 
 A trace is received under the service whose part of it came first, such as a gateway, and its answers are scored under
-the service that answered. An app that is scored and has received no trace under its own name is compared with the
-traffic of all apps together. In process that is known once it has been scored since the start: of an app that is only
-known from the history, nobody can tell whether it stands behind another or is gone.
+the service that answered. An app that is scored but has received no trace under its own name is compared with the
+traffic of all apps together. In process that is known once the app has been scored since the start: for an app known
+only from the history, the process cannot tell whether it is behind another one or gone.
 
-The evaluators of `context_rates` score the same answers as the others. So that one outage is one alert, they raise it
-only in an app in which no other evaluator scores enough answers to notice.
+The evaluators of `context_rates` score the same answers as other evaluators. So that one outage raises one alert, they
+raise it only in an app where no other evaluator scores enough answers to notice.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ from monitor.model.outcome import EvaluationResult, Score
 NAME: Final = "RagEvaluationsMissing"
 
 AT_LEAST: Final = 10
-"""Evaluations that must have been expected in an hour that had none: by chance that happens once in 22 000 hours."""
+"""The evaluations expected in an hour for it to count as missing. By chance such an hour has none once in 22 000."""
 PENDING: Final = 600.0
-"""Seconds for which that must hold before the alert fires."""
+"""Seconds for which evaluations must be missing before the alert fires."""
 USUAL: Final = 3 * 86400.0
-"""Seconds of the past that define what is usual."""
+"""How many past seconds define the usual traffic."""
 
 _HOUR, _DAY, _STEP = 3600.0, 86400.0, 600
 _KEPT = math.ceil(USUAL / _STEP) + 1
 
 
 class _TrafficCounts:
-    """Counts events in steps of ten minutes; `since` is how far back they are known."""
+    """Counts events in steps of ten minutes; `since` is how far back the counts reach."""
 
     def __init__(self, since: float) -> None:
         self.since = since
@@ -71,7 +71,7 @@ class _TrafficCounts:
         self._steps[step] = self._steps.get(step, 0) + number
 
     def between(self, since: float, until: float) -> float:
-        """Return the number between two times; a step that one of them cuts counts in proportion."""
+        """Return the number between two times; a step that is only partly inside counts in proportion."""
         total = 0.0
         for step in range(math.floor(since / _STEP), math.floor(until / _STEP) + 1):
             number = self._steps.get(step)
@@ -90,7 +90,7 @@ class _TrafficCounts:
 
 
 class EvaluationsMissing(Condition):
-    """Compares evaluations by app and evaluator with what the traffic and the last three days let expect."""
+    """Compares evaluations by app and evaluator with the number expected from the traffic and the last three days."""
 
     def __init__(self, observed: Observed) -> None:
         super().__init__(observed)
@@ -114,12 +114,12 @@ class EvaluationsMissing(Condition):
             self.on_history(app, result.evaluator, result.evaluated_at, 1)
 
     def on_reload(self, evaluators: Collection[str]) -> None:
-        """Expect nothing of evaluators that are gone."""
+        """Expect nothing from evaluators that are gone."""
         self._scored = {key: counts for key, counts in self._scored.items() if key[1] in evaluators}
         self._missing_since = {key: since for key, since in self._missing_since.items() if key[1] in evaluators}
 
     def on_history(self, app: str, evaluator: str, at: float, scored: int) -> None:
-        """Count answers that were scored at `at`; what is older than three days is ignored."""
+        """Count answers that were scored at `at`; ignore those older than three days."""
         now = self._clock.now()
         if at <= now - USUAL:
             return

@@ -17,7 +17,7 @@ _EXPLAINED: Final = (unscored_high.NAME, evaluations_missing.NAME)
 
 
 class _EvaluatorPaused(Condition):
-    """Asks the evaluators' judges whether they are paused."""
+    """Checks whether the evaluators' judges are paused."""
 
     def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:  # noqa: ARG002 - a pause is now
         """Yield one finding for each evaluator that asks a judge."""

@@ -1,4 +1,4 @@
-"""`RagJudgeBudgetSpent`: the judge's budget left evaluations without a score."""
+"""`RagJudgeBudgetSpent`: evaluations got no score because the judge's budget is spent."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from monitor.statistics.windows import Windows
 NAME: Final = "RagJudgeBudgetSpent"
 _EXPLAINED: Final = (evaluations_missing.NAME,)
 _WINDOW: Final = 900.0
-"""Seconds for which a single evaluation that the budget left out means that the budget is spent."""
+"""Seconds for which a single evaluation left out by the budget means that the budget is spent."""
 _SPAN: Final = format_duration(_WINDOW)
 
 
 class _JudgeBudgetSpent(Condition):
-    """Counts what the budget left out, by evaluator."""
+    """Counts evaluations left out by the budget, by evaluator."""
 
     def __init__(self, observed: Observed) -> None:
         super().__init__(observed)
         self._lost = Windows(observed.clock, longest=_WINDOW)
 
     def on_result(self, result: EvaluationResult, app: str) -> None:  # noqa: ARG002 - a budget is not an app's
-        """Count an evaluation that the budget left out."""
+        """Count an evaluation left out by the budget."""
         if isinstance(result.outcome, Unscored) and result.outcome.reason is UnscoredReason.BUDGET:
             self._lost.add("", result.evaluator, result.evaluated_at, 1.0, defect=True)
 

@@ -1,7 +1,7 @@
-"""`RagJudgeDisagrees`: by the labels of people, the judge has become surely worse than it was.
+"""`RagJudgeDisagrees`: according to human labels, the judge has clearly become worse.
 
 The tests are exact and one-sided (`statistics.review.chance_if_as_good`): labels of the last seven days' answers
-against all earlier ones of the same version. Of a judge that stays as it is, one comparison in 200 is wrong at most.
+against all earlier ones of the same version. For an unchanged judge, at most one comparison in 200 is wrong.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from monitor.alerts.state import AlertStatus, ConditionResult, Subject
 
 NAME: Final = "RagJudgeDisagrees"
 LEVEL: Final = 0.005
-"""The chance of the labels, if the judge is as good as it was, below which the alert fires."""
+"""The alert fires if labels this bad would be less likely than this from a judge that is as good as before."""
 _CHANCE: Final = "ragmonitor_judge_as_good_probability"
 
 
 class _JudgeDisagrees(Condition):
-    """Looks at what the labels say."""
+    """Compares recent labels with earlier ones."""
 
     def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:  # noqa: ARG002 - the contract's
         """Yield one finding for each evaluator and version with labels."""
@@ -31,12 +31,12 @@ class _JudgeDisagrees(Condition):
             if chance < LEVEL:
                 yield subject, ConditionResult(AlertStatus.FIRING, f"The judge of {evaluator} {_WORSE}")
             else:
-                yield subject, ConditionResult(AlertStatus.OK, f"The judge of {evaluator} is not surely worse.")
+                yield subject, ConditionResult(AlertStatus.OK, f"The judge of {evaluator} is not clearly worse.")
 
 
 _WORSE: Final = (
-    "agrees with people's labels less than it did: labels as bad as those of the last seven days' answers come less"
-    " than once in 200 times if it is as good as before."
+    "agrees with human labels less than before: if it were still as good, labels as bad as those of the last seven"
+    " days' answers would come up less than once in 200 times."
 )
 
 
@@ -45,9 +45,9 @@ def _tests() -> Iterator[Test]:
     fires = [expect_firing(NAME, HOUR), expect_firing(NAME, 2 * HOUR, {**of, "severity": "warning"})]
     silent = [expect_firing(NAME, 2 * HOUR)]
     for title, values, other, checks in (
-        ("surely worse: fires", "1x15 0.002x21", "1x36", fires),
-        ("of one replica only: fires", "1x36", "0.2x15 0.002x21", fires),
-        ("perhaps worse: silent", "1x15 0.01x21", "1x36", silent),
+        ("clearly worse: fires", "1x15 0.002x21", "1x36", fires),
+        ("on one replica only: fires", "1x36", "0.2x15 0.002x21", fires),
+        ("possibly worse: silent", "1x15 0.01x21", "1x36", silent),
         ("as good as before: silent", "1x36", "1x36", silent),
     ):
         both = zip(REPLICAS, (values, other), strict=True)
@@ -58,7 +58,7 @@ def _tests() -> Iterator[Test]:
 
 ALERT = SelfAlert(
     name=NAME,
-    summary="By people's labels, a judge has become worse than it was.",
+    summary="According to human labels, a judge has become worse.",
     condition=_JudgeDisagrees,
     rules=(
         PrometheusRule(

@@ -1,7 +1,7 @@
 """`RagJudgeDrifted`: the judge's verdicts on the canary set differ from the baseline by more than its noise.
 
-The limit is that of `statistics/rates.py`, over the runs of the last day. Versions are never compared with each other;
-one that no process uses any more exports no tolerance, so nothing fires for it.
+The limit is the one of `statistics/rates.py`, over the runs of the last day. Versions are never compared with each
+other; a version that no process uses any more exports no tolerance, so nothing fires for it.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ _OF: Final = {"evaluator": "any", "version": "1+aa"}
 
 
 def _tests() -> Iterator[Test]:
-    """Six runs of a steady judge, then three that may differ."""
+    """Yield tests with six runs of a steady judge, then three that may differ."""
     steady = [0] * 6
     fires = {**_OF, "severity": "warning"}
     restart, replica_gone = 7 * _RUN_EVERY - HOUR, 5 * _RUN_EVERY
@@ -140,7 +140,7 @@ def _runs(
     reset_at: int | None = None,
     gone_at: int | None = None,
 ) -> list[Series]:
-    """Make the counters of each replica; `moved` has the verdicts that moved in each run, None for no run.
+    """Make the counters of each replica; `moved` is the number of verdicts that moved in each run, None for no run.
 
     Both restart at the minute `reset_at`; the second replica is gone from `gone_at` on.
     """

@@ -19,7 +19,7 @@ _OLDEST: Final = "ragmonitor_oldest_pending_timestamp_seconds"
 
 
 class _LagHigh(Condition):
-    """Looks at the oldest trace that is not finished."""
+    """Looks at the oldest unfinished trace."""
 
     def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:
         """Yield one finding for the process."""

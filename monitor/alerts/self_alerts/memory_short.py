@@ -1,4 +1,4 @@
-"""`RagMemoryShort`: receivers refuse because memory is short."""
+"""`RagMemoryShort`: receivers refuse data because the monitor is short of memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from monitor.alerts.self_alert import PrometheusRule, SelfAlert
 
 NAME: Final = "RagMemoryShort"
 _SHARE: Final = 0.25
-"""Share of a quarter of an hour. A burst is over sooner: then senders have retried, and nothing is lost."""
+"""Share of a quarter of an hour. A burst is over sooner: senders retry, and nothing is lost."""
 _REFUSING: Final = "ragmonitor_memory_refusing"
 
 
@@ -30,12 +30,12 @@ def _tests() -> Iterator[Test]:
 
 ALERT = SelfAlert(
     name=NAME,
-    summary="Receivers refuse because the monitor's memory is short.",
+    summary="Receivers refuse data because the monitor is short of memory.",
     rules=(
         PrometheusRule(
             f"max(avg_over_time({_REFUSING}[15m])) > {_SHARE:g}",
-            "A replica refused in {{ $value | humanizePercentage }} of the last 15 minutes because its memory was short"
-            " (`limits.memory`).",
+            "A replica refused data for {{ $value | humanizePercentage }} of the last 15 minutes because it was short"
+            " of memory (`limits.memory`).",
         ),
     ),
     keep_firing_for=300.0,

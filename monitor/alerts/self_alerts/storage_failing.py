@@ -1,4 +1,4 @@
-"""`RagStorageFailing`: a database cannot be written, or something was lost since it could not be."""
+"""`RagStorageFailing`: a database cannot be written, or records were dropped because it could not be."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.quantities import format_duration
 NAME: Final = "RagStorageFailing"
 _PENDING: Final = 120.0
 _WINDOW: Final = 900.0
-"""Seconds for which a single lost record means that something is lost."""
+"""Seconds for which a single dropped record keeps the alert firing."""
 _FAILING: Final = "ragmonitor_database_failing"
 _UNWRITTEN: Final = "ragmonitor_database_unwritten_records_total"
 _SPAN: Final = format_duration(_WINDOW)
@@ -22,7 +22,7 @@ _HOLD: Final = format_duration(_PENDING)
 
 
 class _StorageFailing(Condition):
-    """Looks at which databases cannot be written, and what was given up."""
+    """Looks at which databases cannot be written, and how many records were dropped."""
 
     def __init__(self, observed: Observed) -> None:
         super().__init__(observed)
@@ -38,9 +38,9 @@ class _StorageFailing(Condition):
             labels["database"]: self._increases.of(labels["database"], value, now)
             for labels, value in self.observed.unwritten_records()
         }
-        texts = [f"The database {name} cannot be written; what it is to keep waits." for name in late]
+        texts = [f"The database {name} cannot be written; its new records wait." for name in late]
         texts += [
-            f"{number:.0f} records of {name} were given up in the last {_SPAN}."
+            f"{number:.0f} records of {name} were dropped in the last {_SPAN}."
             for name, number in lost.items()
             if number
         ]
@@ -63,8 +63,8 @@ def _tests() -> Iterator[Test]:
     for title, given, checks in (
         ("one cannot be written for an hour: fires", series(_FAILING, "0x12 1x24"), fires),
         ("it could not, and can again: silent", series(_FAILING, "0x12 1x6 0x18"), silent),
-        ("a record was given up, the first of all: fires", series(_UNWRITTEN, "0x22 1x14"), fires),
-        ("records were given up long ago: silent", series(_UNWRITTEN, "0x6 7x30"), silent),
+        ("the first record was dropped: fires", series(_UNWRITTEN, "0x22 1x14"), fires),
+        ("records were dropped long ago: silent", series(_UNWRITTEN, "0x6 7x30"), silent),
         ("all can be written: silent", [*series(_FAILING, "0x36"), *series(_UNWRITTEN, "0x36")], silent),
         ("no data: silent", [], silent),
     ):
@@ -79,8 +79,8 @@ ALERT = SelfAlert(
         PrometheusRule(
             f"max(max by (database) (min_over_time({_FAILING}[{_HOLD}])) > 0"
             f" or sum by (database) (increase({_UNWRITTEN}[{_SPAN}])) > 0)",
-            f"A database cannot be written, or its records were given up in the last {_SPAN}: look at `{_FAILING}` and"
-            f" `{_UNWRITTEN}` for which. Most often its disk is full.",
+            f"A database cannot be written, or records were dropped in the last {_SPAN}: `{_FAILING}` and"
+            f" `{_UNWRITTEN}` show which one. The usual cause is a full disk.",
         ),
     ),
     keep_firing_for=300.0,

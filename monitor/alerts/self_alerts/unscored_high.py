@@ -29,9 +29,9 @@ from monitor.statistics.windows import Windows
 NAME: Final = "RagUnscoredHigh"
 
 LIMITS: Final = {Severity.CRITICAL: 0.5, Severity.WARNING: 0.1}
-"""The share of evaluations without a score above which the rates rest on too few: under a half, under nine tenths.
+"""The share of evaluations without a score above which too few are scored: under a half, under nine tenths.
 
-Evaluations that a spent budget left out do not count: that is a choice, with an alert of its own.
+Evaluations left out by a spent budget do not count: a budget is a choice, and has an alert of its own.
 """
 _Z: Final = 3.09
 _WINDOW: Final = 3600.0

@@ -14,13 +14,13 @@ from monitor.quantities import format_duration
 NAME: Final = "RagWorkersReplaced"
 _WINDOW: Final = 1800.0
 _LIMIT: Final = 5
-"""Replaced processes within the window. A text that ends its reader costs one or two of them, and is set aside."""
+"""Replaced processes within the window. A text that crashes its reader costs one or two, and is then set aside."""
 _REPLACED: Final = "ragmonitor_workers_replaced_total"
 _SPAN: Final = format_duration(_WINDOW)
 
 
 class _WorkersReplaced(Condition):
-    """Looks at how many worker processes were replaced."""
+    """Counts the worker processes that were replaced."""
 
     def __init__(self, observed: Observed) -> None:
         super().__init__(observed)

@@ -268,7 +268,7 @@ def test_a_rate_that_is_only_the_judges_errors_fires_as_judged_and_not_as_correc
     assert (
         world.state()
         .annotations["description"]
-        .endswith("The rate is corrected by labels of people (1,000 defects, 1,000 good answers).")
+        .endswith("The rate is corrected by human labels (1,000 defects, 1,000 good answers).")
     )
 
 
@@ -288,7 +288,7 @@ def test_with_too_few_labels_the_judges_rate_fires_and_the_alert_says_so(known: 
     state = world.state()
     assert state.status is AlertStatus.FIRING
     assert state.annotations["description"].endswith(
-        "The rate is the judge's own: there are too few labels of people to correct it."
+        "The rate is the judge's own: there are too few human labels to correct it."
     )
 
 

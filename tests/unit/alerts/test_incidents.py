@@ -93,7 +93,7 @@ def test_its_severity_falls_and_the_worst_stays():
     life.see(0, state(), state(severity="critical"))
     life.see(15, state(), state("ok", "critical"))
     assert (life.only.severity, life.only.worst) == ("warning", "critical")
-    assert life.only.steps[-1].text == "The severity is warning now, critical before."
+    assert life.only.steps[-1].text == "The severity is now warning; it was critical."
 
 
 def test_another_rate_is_another_incident():

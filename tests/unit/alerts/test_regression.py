@@ -43,16 +43,16 @@ def test_the_first_three_days_are_not_enough_to_compare_with() -> None:
     state = World().hours(3 * 24, 2)
     assert state.status is AlertStatus.NOT_ENOUGH_DATA
     assert state.annotations["description"] == (
-        "No baseline for the share of answers from shop that are defective according to grounded: 2 of the 3 days"
-        " without an incident that are needed are known."
+        "No baseline for the share of answers from shop that are defective according to grounded: it has 2 of the"
+        " 3 incident-free days that it needs."
     )
 
 
 def test_a_rate_of_the_context_without_a_baseline_is_named_in_plain_words() -> None:
     found = decide("default", World().windows, "shop", "retrieval_empty", MIDNIGHT)
     assert found.description == (
-        "No baseline for the share of answers from shop that rest on a retrieval that found nothing: 0 of the 3 days"
-        " without an incident that are needed are known, and nothing was scored in the last 3d."
+        "No baseline for the share of answers from shop that rest on a retrieval that found nothing: it has 0 of the"
+        " 3 incident-free days that it needs, and nothing was scored in the last 3d."
     )
 
 

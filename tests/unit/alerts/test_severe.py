@@ -61,8 +61,8 @@ def test_the_page_names_the_level_and_how_to_see_the_case_and_gives_no_rate() ->
     page = world.states()["critical"]
     text = page.annotations["description"]
     assert text == (
-        "A case was judged severe twice in answers from shop: level high (6 or more) according to violence. No such"
-        " case has been called right or wrong yet. In the 30 days before, 0 such sessions were not called right. See"
+        "An answer from shop was judged severe twice: level high (6 or more) according to violence. Nobody has called"
+        " such a case right or wrong yet. In the 30 days before, 0 such sessions were not called right. See"
         " `rag-monitor why trace-1`."
     )
     assert page.annotations["answers_url"] == "http://page/why?trace=trace-1"
@@ -86,7 +86,7 @@ def test_after_three_unexplained_cases_a_single_one_warns_and_two_within_an_hour
     world.confirm()
     assert world.firing() == ["warning"]
     text = world.states()["warning"].annotations["description"]
-    assert "In 30 days 3 such sessions were not called right, so a page needs 2 sessions within an hour." in text
+    assert "In 30 days, 3 such sessions were not called right, so a page needs 2 sessions within an hour." in text
     assert "trace-4`, trace-3" in text
     world.confirm()
     assert world.firing() == ["critical"]
@@ -100,7 +100,8 @@ def test_a_case_that_is_called_right_no_longer_counts_against_pages() -> None:
     world.log.call(made[1], "violence", SevereCall.WRONG)
     world.confirm()
     assert world.firing() == ["critical"]
-    assert "about 5 in 10 were right so far (2 called)" in world.states()["critical"].annotations["description"]
+    description = world.states()["critical"].annotations["description"]
+    assert "About 5 in 10 such cases were right so far (2 called right or wrong)" in description
 
 
 def test_each_pages_always_and_says_how_many_false_pages_to_expect() -> None:
@@ -108,7 +109,7 @@ def test_each_pages_always_and_says_how_many_false_pages_to_expect() -> None:
     world.confirm(sessions=40, every=2 * HOUR)
     assert world.firing() == ["critical"]
     text = world.states()["critical"].annotations["description"]
-    assert "With `page: each` about 40 false pages in 30 days are to be expected." in text
+    assert "With `page: each`, expect about 40 false pages in 30 days." in text
 
 
 def test_cases_older_than_thirty_days_are_forgotten() -> None:
@@ -123,7 +124,7 @@ def test_with_very_many_unexplained_cases_none_pages_and_the_text_says_so() -> N
     world = World(max_false_pages=0.01)
     world.confirm(sessions=1500, every=60.0)
     assert world.firing() == ["warning"]
-    assert "so none pages any more" in world.states()["warning"].annotations["description"]
+    assert "so this alert no longer pages" in world.states()["warning"].annotations["description"]
 
 
 def test_an_unknown_case_cannot_be_called() -> None:

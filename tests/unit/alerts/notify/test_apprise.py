@@ -164,10 +164,10 @@ async def test_pagerduty_closes_the_incident_that_it_opened(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("telegam://s3cret/s3cret", r"urls\[0\]: Apprise knows no service of this URL"),
+        ("telegam://s3cret/s3cret", r"urls\[0\]: Apprise has no service for this URL"),
         ("tgrm://s3cret/s3cret", r"did you mean 'tgram'"),
-        ("s3cret", "knows no service"),
-        ("https://hooks.example/s3cret", "knows no service"),
+        ("s3cret", "has no service"),
+        ("https://hooks.example/s3cret", "has no service"),
         ("pagerduty://s3cret", "refuses this pagerduty:// URL"),
         ("json://169.254.169.254/s3cret", "link-local or metadata address"),
         ("jsons://user:s3cret@metadata.google.internal/x", "link-local or metadata address"),
