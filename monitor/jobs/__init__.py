@@ -1,1 +1,1 @@
-"""What runs beside the pipeline: backfill, canary, trials, the monitor's own telemetry, calibration."""
+"""Jobs that run beside the pipeline: backfill, canary, trials, the monitor's own telemetry, calibration."""

@@ -1,7 +1,7 @@
-"""Labels of the judges' results by people, exported by the monitor: of `rag-monitor calibrate --save` and of reviews.
+"""Human labels of the judges' results, exported by the monitor: from `rag-monitor calibrate --save` and from reviews.
 
 The running monitor exports the sums by evaluator and version, and the rules correct rates by them. It exports only
-those of the present versions: a version is an instrument, and labels of another one say nothing about it.
+those of the current versions: a version is an instrument, and labels of a different version say nothing about it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Saved(BaseModel):
 class LabelCell(_Saved):
     """The labels with one verdict of the judge and one of people: number, sum of weights, sum of squared weights.
 
-    Both verdicts say whether it is a defect.
+    Each verdict is either defect or good.
     """
 
     verdict: bool
@@ -64,8 +64,8 @@ class AuditedResults(_Saved):
 class JudgeCalibration(_Saved):
     """The labels of one version of an evaluator.
 
-    `audited` sums up the results from which the labelled ones were drawn at random; empty if they were chosen in
-    another way.
+    `audited` sums up the results from which the labelled ones were drawn at random; empty if they were not chosen at
+    random.
     """
 
     evaluator: _Name
@@ -89,7 +89,7 @@ def save(calibration: Calibration, folder: Path) -> Path:
 
 
 def load(path: Path) -> Calibration:
-    """Read a file. Raises `OSError`, and `InvalidData` if `save` has not written it."""
+    """Read a file. Raises `OSError`, and `InvalidData` if it was not written by `save`."""
     with path.open("rb") as file:
         text = file.read(_MOST_BYTES + 1)
     if len(text) > _MOST_BYTES:
@@ -113,7 +113,7 @@ def result_gauges(metrics: Metrics) -> tuple[Gauge, Gauge, Gauge]:
 
 
 def export(judges: Iterable[JudgeCalibration], metrics: Metrics) -> None:
-    """Replace what the gauges show by the labels of `judges`. What stays is never missing from a scrape meanwhile."""
+    """Make the gauges show the labels of `judges` instead. Series that stay are never missing from a scrape."""
     cells, kinds = label_gauges(metrics), result_gauges(metrics)
     wanted: dict[Gauge, dict[tuple[str, ...], float]] = {gauge: {} for gauge in (*cells, *kinds)}
     for one in judges:
@@ -134,7 +134,7 @@ def export(judges: Iterable[JudgeCalibration], metrics: Metrics) -> None:
 
 
 class CalibrationGauges:
-    """What the gauges show: of each version the labels of the file or those of the review, of which there are more."""
+    """What the gauges show: for each version, the labels of the file or of the review, whichever are more."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -142,7 +142,7 @@ class CalibrationGauges:
         self._reviewed: Mapping[str, JudgeCalibration] = {}
 
     def show_file(self, judges: Sequence[JudgeCalibration]) -> None:
-        """Show the labels of the file, in place of those of an earlier one."""
+        """Show the labels of the file, in place of an earlier file's."""
         self._file = judges
         self._show()
 
@@ -169,7 +169,7 @@ def _said(defect: bool) -> str:
 
 
 class _Look(NamedTuple):
-    """Return what distinguishes a file from its predecessor."""
+    """The properties that distinguish a file from its predecessor."""
 
     inode: int
     changed: int
@@ -198,7 +198,7 @@ async def watch(
 
 
 def _look(path: Path) -> _Look | None:
-    """Return None if there is no such file. Raises `OSError`."""
+    """Look at the file; return None if it does not exist. Raises `OSError`."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Which documents stand behind bad answers, and which are retrieved and never used: from the history of a monitor.
+"""Finds in a monitor's history which documents are behind bad answers, and which are retrieved but never used.
 
 documents_report(AnswerReader(path), DocumentsRequest("shop", "groundedness", 7 * 86_400.0), now).documents
 """
@@ -20,24 +20,24 @@ from monitor.statistics.rates import Estimate, Sums, difference, estimate
 from monitor.storage.history.answers import Answers, JudgedAnswer
 
 ANSWERS_AT_MOST: Final = 10_000
-"""The most answers that are read of a period: the newest."""
+"""The most answers read for a period: the newest."""
 
 DOCUMENTS_AT_MOST: Final = 5_000
-"""The most documents that are listed: those that were retrieved most."""
+"""The most documents listed: those retrieved most often."""
 
 _FORMULA: Final = re.compile("(^|;) *(?=[=+\\-@\uff1d\uff0b\uff0d\uff20])")
-"""What a spreadsheet takes for the beginning of a formula. Some take a semicolon for the end of a cell, and wide signs
-for plain ones."""
+"""What a spreadsheet takes for the beginning of a formula. Some treat a semicolon as the end of a cell, and full-width
+signs as plain ones."""
 
 LEAST_NEVER_USED: Final = 10
-"""The answers, at least, of which none uses a document that is said to be never used."""
+"""The fewest answers, none of which uses a document, for it to be called never used."""
 
 Order: TypeAlias = Literal["worst", "unused", "retrieved", "rise"]
 Change: TypeAlias = Literal["rise", "fall", ""]
 
 
 class DocumentsRequest(NamedTuple):
-    """Documents that were retrieved for one app: in the last `window` seconds, beside as many before.
+    """Documents retrieved for one app in the last `window` seconds, compared with as many seconds before.
 
     The evaluator says which answers are bad.
     """
@@ -51,9 +51,9 @@ class DocumentsRequest(NamedTuple):
 class DocumentUse:
     """A document and the answers for which it was retrieved.
 
-    `answers` and `bad` are numbers; `rate` is the weighted rate of bad ones with 95 % limits. `surely_worse`: worse
-    than the answers without it by more than chance explains; `beside`: only together with this document, which is
-    worse. `compared`: false where it has too few answers, or nearly all. `known_use` is the number of answers of which
+    `answers` and `bad` are counts; `rate` is the weighted rate of bad answers with 95 % limits. `surely_worse`: worse
+    than the answers without it by more than chance explains; `beside`: only together with this other document, which is
+    worse. `compared`: false if it has too few answers, or nearly all. `known_use` is the number of answers for which it
     is known whether they use it, `used` the weighted share that does, `never_used` whether none does. `before`: the
     rate in the period before; `change`: whether the rate surely differs from it. `example`: the newest bad answer's
     request.
@@ -79,10 +79,10 @@ class DocumentUse:
 class DocumentsReport:
     """The documents of a period, worst first.
 
-    `since` is when the first answer that was read was given, later than the period's start where there are more than
+    `since` is the time of the first answer that was read, later than the period's start if there are more than
     `ANSWERS_AT_MOST` (`cut`). `without`: answers for which no document was retrieved. `left_out`: documents beyond
-    `DOCUMENTS_AT_MOST`. `compared`: how many documents were compared with the rest. `unread`: lines of files that hold
-    no result.
+    `DOCUMENTS_AT_MOST`. `compared`: how many documents were compared with the rest. `unread`: lines of files that are
+    not results.
     """
 
     app: str
@@ -104,7 +104,7 @@ def documents_report(stored: Answers, request: DocumentsRequest, now: float) -> 
     """Compare the documents of a period with each other and with the period before. Takes up to some seconds.
 
     Args:
-        stored: where the answers are.
+        stored: the source of the answers.
         request: what to look at.
         now: the end of the period, in seconds since 1970.
 
@@ -174,7 +174,7 @@ def in_order(documents: Iterable[DocumentUse], order: Order) -> list[DocumentUse
 
 
 def found_in(documents: Iterable[DocumentUse], text: str) -> list[DocumentUse]:
-    """Return the documents with a text in their address, in any case."""
+    """Return the documents whose address contains a text, ignoring case."""
     wanted = text.casefold()
     return [one for one in documents if wanted in one.address.casefold()]
 
@@ -182,7 +182,7 @@ def found_in(documents: Iterable[DocumentUse], text: str) -> list[DocumentUse]:
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """Write the rows of `as_objects` as comma-separated values.
 
-    An apostrophe stands before what a spreadsheet would run as a formula; control characters become spaces.
+    Anything that a spreadsheet would run as a formula is prefixed with an apostrophe; control characters become spaces.
     """
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
@@ -248,7 +248,7 @@ def _cases(answers: Iterable[JudgedAnswer]) -> list[JudgedCase]:
 
 
 def _uses(answers: Iterable[JudgedAnswer]) -> dict[str, list[WeighedCase]]:
-    """Return, by document, the answers of which is known whether they use it: `bad` means used."""
+    """Return, by document, the answers for which it is known whether they use it: `bad` means used."""
     units: dict[str, int] = {}
     found: dict[str, list[WeighedCase]] = defaultdict(list)
     for answer in answers:
@@ -295,6 +295,6 @@ def _document(
 
 
 def change_of(before: Sums, now: Sums, limit: float) -> Change:
-    """Return whether a rate surely differs from the one before; `limit` is in standard deviations."""
+    """Return whether a rate surely differs from the earlier one; `limit` is in standard deviations."""
     found = difference(before, now, limit) if before.judged >= LEAST_CASES <= now.judged else None
     return "" if found is None or not found.clear else "rise" if found.value > 0 else "fall"

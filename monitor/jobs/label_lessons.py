@@ -1,4 +1,4 @@
-"""What people say of judged answers, taught to the learned order: at start, and soon after each new label."""
+"""Teaches human labels of judged answers to the learned order: at start, and soon after each new label."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from monitor.storage.labels import LabelReader
 
 _EVERY: Final = 5.0  # seconds
 _AT_ONCE: Final = 2_000
-"""Labels that are read at once: at start the newest."""
+"""Labels read at once; at start, the newest."""
 _REMEMBERED: Final = 20_000
 
 
@@ -34,10 +34,9 @@ class _Lesson(NamedTuple):
 class LabelLessons:
     """Teaches `order` the labels of results of its teacher in this `version`, each result once, by its first label.
 
-    Only labels of cases that were drawn at random for review teach: a case that a person picked says more about the
-    person. One that is drawn later teaches then. The inputs are those of the judged result, so a label teaches while
-    that is in the history of `folder`. A label that is changed or deleted counts as it stood first, until the next
-    start.
+    Only labels of cases drawn at random for review teach: a case that a person picked says more about the person. A
+    case that is drawn later teaches then. The inputs are those of the judged result, so a label teaches only while its
+    result is in the history of `folder`. A label that is changed or deleted keeps its first value until the next start.
     """
 
     def __init__(self, order: LearnedOrder, folder: Path, version: str) -> None:
@@ -53,7 +52,7 @@ class LabelLessons:
     async def run(self) -> None:
         """Look for new labels every five seconds, until cancelled. A file that cannot be read is tried again."""
         while True:
-            with suppress(MonitorError):  # the review says so
+            with suppress(MonitorError):  # the review reports it
                 await self.look()
             await anyio.sleep(_EVERY)
 
@@ -63,7 +62,7 @@ class LabelLessons:
             self._order.label(lesson.app, lesson.inputs, defect=lesson.defect)
 
     def _new(self) -> list[_Lesson]:
-        # Times of labels say nothing of when they came: an import brings old ones, and a draw makes others teach.
+        # A label's time does not say when it arrived: an import adds old labels, and a draw makes old ones teach.
         state = tuple(map(files.stamp_of, self._paths))
         if list(self._states) == [state, state]:  # looked at twice: a clock may be too coarse to tell the last write
             return []
@@ -73,7 +72,7 @@ class LabelLessons:
                 self._done.move_to_end(label.result_id)
             elif label.result_id not in found and _may_teach(label):
                 found[label.result_id] = self._lesson(label)
-        # Only now: where a file could not be read, all of it is read again.
+        # Only now: if a file could not be read, all of it is read again.
         self._done.update(dict.fromkeys(found))
         while len(self._done) > _REMEMBERED:
             self._done.popitem(last=False)
@@ -89,5 +88,5 @@ class LabelLessons:
 
 
 def _may_teach(label: Label) -> bool:
-    """Return whether a label is of an answer drawn at random, and says something of it."""
+    """Return whether a label is of an answer drawn at random, and gives a verdict."""
     return label.draw.measures and label.verdict is not LabelVerdict.CANNOT_TELL

@@ -1,6 +1,6 @@
-"""Work that takes some seconds of processor time, beside the running monitor: each in a process of its own.
+"""Runs work that takes some seconds of processor time beside the running monitor, each in a process of its own.
 
-Receivers and scrapes do not wait for it, and its memory, up to some hundred megabytes, goes with the process.
+Receivers and scrapes do not wait for it, and its memory, up to some hundred megabytes, is freed with the process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from monitor.clock import Clock
 from monitor.errors import MonitorError
 
 FRESH: Final = 60.0
-"""Seconds for which a report is given again: paging through it costs nothing, and shows one report."""
+"""Seconds for which a report is reused: paging through it costs nothing, and shows the same report."""
 
 _COMMAND: Final = "from monitor.jobs.own_process import main; main()"
 _SCORE: Final = Path("/proc/self/oom_score_adj")
@@ -35,12 +35,12 @@ async def in_own_process(work: Callable[..., T], *given: object, name: str, long
     """Return what `work(*given)` returns in another process.
 
     Args:
-        work: a function of a module; all that it gets and returns can be pickled.
+        work: a module-level function; its arguments and its result can be pickled.
         given: its arguments.
-        name: what this is, for errors: `the diagnosis`.
+        name: name of the work in errors, such as `the diagnosis`.
         longest: seconds after which the process is ended.
 
-    Raises `MonitorError` as `work` does, where the process dies, and where it takes too long.
+    Raises `MonitorError` as `work` does, if the process dies, or if it takes too long.
     """
     command = (sys.executable, "-P", "-c", _COMMAND)
     environment = {**os.environ, "PYTHONPATH": _path()}
@@ -48,7 +48,7 @@ async def in_own_process(work: Callable[..., T], *given: object, name: str, long
         try:
             asked = pickle.dumps((work, given))
             done = await anyio.run_process(command, input=asked, stderr=DEVNULL, check=False, env=environment)
-        except OSError:  # no more processes, or no interpreter: here, beside the event loop
+        except OSError:  # no more processes, or no interpreter: run it here, in a thread
             return await anyio.to_thread.run_sync(lambda: work(*given))
         try:
             said, found = await anyio.to_thread.run_sync(pickle.loads, done.stdout)
@@ -66,7 +66,7 @@ def _path() -> str:
 
 
 def main() -> None:
-    """Do the work that standard input asks for; write the text of its error and its result to standard output."""
+    """Do the work read from standard input; write the text of its error, and its result, to standard output."""
     with contextlib.suppress(OSError):
         os.nice(_NICE)
         _SCORE.write_text(_FIRST_TO_GO)  # if memory runs out, the system ends this process first
@@ -80,14 +80,14 @@ def main() -> None:
 
 
 class FreshReports(Generic[R, T]):
-    """Makes reports of one kind, one at a time, and gives each again for a minute.
+    """Makes reports of one kind, one at a time, and reuses each for a minute.
 
     Args:
-        work: makes the report in a process of its own, of the request and what else `of` is given.
-        name: the report, for errors.
-        clock: tells how old a report is.
-        longest: seconds that a report may take, with the wait for those before it.
-        kept: reports that are kept.
+        work: makes the report in a process of its own, from the request and any further arguments of `of`.
+        name: name of the report in errors.
+        clock: for the age of a report.
+        longest: seconds that a report may take, including the wait for earlier ones.
+        kept: how many reports to keep.
     """
 
     def __init__(self, work: Callable[..., T], *, name: str, clock: Clock, longest: float, kept: int) -> None:
@@ -100,7 +100,7 @@ class FreshReports(Generic[R, T]):
         self._kept: dict[R, tuple[float, T]] = {}
 
     async def of(self, request: R, *given: Any) -> T:
-        """Return the report, made of `work(*given, request, now)` now or a minute ago at most.
+        """Return the report of `work(*given, request, now)`, made now or at most a minute ago.
 
         Raises `MonitorError` as `in_own_process` does.
         """

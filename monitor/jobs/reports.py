@@ -1,4 +1,4 @@
-"""What the running monitor reads out of its history for people: diagnoses, documents, unanswered questions."""
+"""Reports that the running monitor makes from its history: diagnoses, documents, unanswered questions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _DIAGNOSES, _LISTS = 32, 8  # kept
 
 
 class HistoryReports:
-    """Makes each report in a process of its own, and gives it again for a minute. Methods raise `MonitorError`.
+    """Makes each report in a process of its own, and reuses it for a minute. Methods raise `MonitorError`.
 
     Args:
         history: its file.
         slices: the configured ones.
         topics: the topics of questions.
-        clock: for now.
+        clock: for the current time.
     """
 
     def __init__(self, history: Path, slices: Sequence[str], topics: TopicKeeper, clock: Clock) -> None:

@@ -1,4 +1,4 @@
-"""The topics of each app's questions, looked at again every hour and kept over restarts: their names stay."""
+"""The topics of each app's questions, updated every hour and kept across restarts: their names stay."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ EVERY: Final = 3600.0
 """Seconds between two looks at the questions."""
 
 WINDOW: Final = 14 * 86_400.0
-"""Seconds of questions that are looked at, as far as the history reaches back."""
+"""How many seconds of questions are looked at, as far as the history reaches back."""
 
 APPS_AT_MOST: Final = 100
 QUESTIONS_AT_MOST: Final = 20_000
-"""Of one app: the newest."""
+"""The most questions per app: the newest."""
 
 TOPIC: Final = "topic"
 """The name of the factor and of the slice."""
@@ -50,7 +50,7 @@ _LONGEST_LOOK: Final = 600.0  # seconds
 class TopicKeeper:
     """Keeps the topics of the apps in the history of the running monitor.
 
-    `hashed` makes of a word what the history keeps of it, None where it keeps the word.
+    `hashed` returns the hash that the history keeps in place of a word; None: it keeps the word.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class TopicKeeper:
         return self._topics.get(app, ())
 
     def name_of(self, case: Case) -> str:
-        """Return the topic of a question, as the slice has it; `OTHER` where it belongs to none."""
+        """Return the topic of a question, as used in the slice, or `OTHER`."""
         return _name_of(self._topics.get(case.app, ()), case, self._hashed)
 
     async def run(self) -> None:
@@ -79,24 +79,24 @@ class TopicKeeper:
             await anyio.sleep(EVERY)
 
     async def renew(self) -> None:
-        """Look at the questions now. Where the history cannot be read the topics stay as they are."""
+        """Look at the questions now. If the history cannot be read, the topics stay as they are."""
         try:
             found = await in_own_process(
                 renewed_topics, self._history, self._topics, self._clock.now(), name="the topics", longest=_LONGEST_LOOK
             )
-        except MonitorError:  # who writes the history reports it
+        except MonitorError:  # the history's writer reports it
             return
         self._topics = found
         apps = {app: [list(one) for one in topics] for app, topics in found.items()}
-        self._value.update(at=self._clock.now(), apps=apps)  # with a time: what never changes is deleted in the end
+        self._value.update(at=self._clock.now(), apps=apps)  # with a time: a value that never changes is deleted
 
 
 def renewed_topics(
     history: Path, kept: Mapping[str, Sequence[QuestionTopic]], now: float
 ) -> dict[str, tuple[QuestionTopic, ...]]:
-    """Return the topics by app after the latest questions. Takes up to a second for each busy app.
+    """Return the topics by app, updated with the latest questions. Takes up to a second for each busy app.
 
-    Raises `MonitorError` where the history cannot be read.
+    Raises `MonitorError` if the history cannot be read.
     """
     reader, found = AnswerReader(history), {}
     for app in reader.apps(now - WINDOW, APPS_AT_MOST):
@@ -108,7 +108,7 @@ def renewed_topics(
 
 
 def read_topics(state: Path, app: str) -> tuple[QuestionTopic, ...]:
-    """Return the topics of an app as the running monitor kept them last; none where there is no such file."""
+    """Return the topics of an app as last kept by the running monitor; none if there is no such file."""
     try:
         return _read(kept_value(state, _STATE) or {}).get(app, ())
     except MonitorError:
@@ -116,7 +116,7 @@ def read_topics(state: Path, app: str) -> tuple[QuestionTopic, ...]:
 
 
 def kept_names(state: Path, hashed: Callable[[str], str] | None) -> Callable[[Case], str]:
-    """Return what names the topic of a question beside the running monitor, as `TopicKeeper.name_of` does in it."""
+    """Return a function that names the topic of a question, as `TopicKeeper.name_of` does, for use in other processes."""
     topics = cache(partial(read_topics, state))
     return lambda case: _name_of(topics(case.app), case, hashed)
 
@@ -129,16 +129,16 @@ def _name_of(topics: Sequence[QuestionTopic], case: Case, hashed: Callable[[str]
 
 
 def topic_factors(topics: Sequence[QuestionTopic], features: CaseFeatures) -> tuple[Factor, ...]:
-    """Return the topic of a question as a factor of a diagnosis; none where it belongs to none.
+    """Return the topic of a question as a factor of a diagnosis; empty if it has no topic.
 
-    A slice of the service with that name comes first.
+    A slice of the service with the same name takes precedence.
     """
     name = topic_of(topics, features.words)
     return () if name == OTHER or TOPIC in features.slices else (Factor("slice", TOPIC, topic_words(name)),)
 
 
 def _read(value: Mapping[str, Any]) -> dict[str, tuple[QuestionTopic, ...]]:
-    """Read what was kept; leaves out what cannot be read."""
+    """Read the kept topics; leave out those that cannot be read."""
     found: dict[str, tuple[QuestionTopic, ...]] = {}
     apps = value.get("apps")
     for app, rows in apps.items() if isinstance(apps, dict) else ():

@@ -1,4 +1,4 @@
-"""What people ask that the service does not answer: nothing was retrieved, or the answer only refuses. By topic.
+"""Questions that the service does not answer, by topic: nothing was retrieved, or the answer only refuses.
 
 unanswered_report(AnswerReader(path), kept_topics, UnansweredRequest("shop", 7 * 86_400.0), now).topics
 """
@@ -20,14 +20,14 @@ from monitor.storage.history.answers import Answers, AskedQuestion
 from monitor.storage.history.features import CaseFeatures
 
 QUESTIONS_AT_MOST: Final = 10_000
-"""The most questions that are read of a period: the newest."""
+"""The most questions read for a period: the newest."""
 
 EXAMPLES: Final = 3
 _NOTHING_FOUND: Final = "retrieved_nothing"
 
 
 class UnansweredRequest(NamedTuple):
-    """Questions to one app: in the last `window` seconds, beside as many before."""
+    """Questions to one app in the last `window` seconds, compared with as many seconds before."""
 
     app: str
     window: float
@@ -35,7 +35,7 @@ class UnansweredRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UnansweredQuestion:
-    """A question without an answer: its request, when it was answered, and its text, empty where it is not stored.
+    """An unanswered question: its request, the time of the response, and its text, empty if it is not stored.
 
     `nothing_found`: nothing was retrieved. `refused`: the answer only refuses.
     """
@@ -51,11 +51,11 @@ class UnansweredQuestion:
 class UnansweredTopic:
     """The questions of one topic.
 
-    `asked` and `unanswered` are numbers of questions that were looked at; `requests` are the unanswered requests that
-    they stand for, and `share` is their part of all unanswered ones. `rate` is the weighted part of the questions of
-    the topic that is unanswered, with 95 % limits, `before` that of the period before, `change` whether they surely
-    differ. `surely_more`: more often unanswered than other topics, by more than chance explains. `examples` are the
-    newest, of different people where there are some.
+    `asked` and `unanswered` count the questions that were looked at; `requests` is how many unanswered requests they
+    stand for, and `share` their part of all unanswered ones. `rate` is the weighted part of the topic's questions that
+    is unanswered, with 95 % limits, `before` the same for the period before, `change` whether the two surely differ.
+    `surely_more`: more often unanswered than other topics, by more than chance explains. `examples` are the newest,
+    from different people if possible.
     """
 
     name: str
@@ -76,10 +76,10 @@ class UnansweredTopic:
 class UnansweredReport:
     """The unanswered questions of a period, by topic, the most frequent first.
 
-    `questions` is how many were looked at, of which `unanswered` are; `requests` is what the latter stand for. `rate`
-    is the weighted part that is unanswered, `before` that of the period before. `since` is later than the period's
-    start where it has more than `QUESTIONS_AT_MOST` questions (`cut`). `topics` has only those with unanswered ones.
-    `unread`: lines of files that hold no result.
+    `questions` is how many were looked at, `unanswered` how many of these are unanswered; `requests` is how many
+    requests the latter stand for. `rate` is the weighted part that is unanswered, `before` the same for the period
+    before. `since` is later than the period's start if it has more than `QUESTIONS_AT_MOST` questions (`cut`). `topics`
+    has only topics with unanswered questions. `unread`: lines of files that are not results.
     """
 
     app: str
@@ -103,9 +103,9 @@ def unanswered_report(
     """Group the unanswered questions of a period by topic. Takes up to some seconds.
 
     Args:
-        stored: where the questions are.
+        stored: the source of the questions.
         request: what to look at.
-        topics: of the app, as they are known; new ones are added as in `topics.renewed`.
+        topics: the known topics of the app; new ones are added as in `topics.renewed`.
         now: the end of the period, in seconds since 1970.
 
     Raises as `stored` does.
@@ -175,12 +175,12 @@ def is_unanswered(one: AskedQuestion) -> bool:
 
 
 def question_of(features: CaseFeatures) -> QuestionWords:
-    """Return what topics are made of."""
+    """Return the words that topics are made from."""
     return QuestionWords(features.unit, features.words)
 
 
 def is_readable(report: UnansweredReport) -> bool:
-    """Whether the topics have names: they are hashes where texts are not stored."""
+    """Return whether the topics have readable names: they are hashes if texts are not stored."""
     return all(is_word(one.name) for one in report.topics)
 
 
@@ -253,7 +253,7 @@ def _topic(name: str) -> Factor:
 
 
 def _newest(questions: Sequence[AskedQuestion], number: int) -> list[AskedQuestion]:
-    """Return the newest questions, one of each person or session while there are others."""
+    """Return the newest questions, each from a different person or session as far as possible."""
     latest = sorted(questions, key=lambda one: (-one.at, one.request_id))
     firsts: dict[str, AskedQuestion] = {}
     for one in latest:

@@ -14,7 +14,7 @@ from monitor.model.outcome import result_id
 
 
 class BackfillOrigin(StrEnum):
-    """Where the case of a backfilled evaluation comes from. The closed set of the label `source`."""
+    """Where the case of a backfilled evaluation comes from: all values of the label `source`."""
 
     KAFKA = "kafka"
     SPOOL = "spool"
@@ -26,7 +26,7 @@ class BackfillOrigin(StrEnum):
 class Item:
     """One evaluation that is due: a case, its evaluator, and the probability with which it was sampled.
 
-    `version` is that of the evaluator when it was put here; `target` as in `stages.SamplingDecision`.
+    `version` is the evaluator's version when the item was queued; `target` as in `stages.SamplingDecision`.
     """
 
     case: Case
@@ -53,12 +53,12 @@ def dump(item: Item) -> bytes:
         "probability": item.probability,
         "target": item.target,
     }
-    # ASCII: half a surrogate pair, as a span may hold, is no UTF-8.
+    # ASCII, because a span may contain half a surrogate pair, which is not valid UTF-8.
     return zlib.compress(json.dumps(whole).encode("ascii"), 1)
 
 
 def load(data: bytes) -> Item:
-    """Read what `dump` wrote. Raises `InvalidData` where these bytes are no item."""
+    """Read what `dump` wrote. Raises `InvalidData` if these bytes are not an item."""
     try:
         whole = json.loads(zlib.decompress(data))
         return Item(

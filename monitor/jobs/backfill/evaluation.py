@@ -1,4 +1,4 @@
-"""Evaluates requests of the backfill queue: what is still due of one is scored, delivered, counted and removed."""
+"""Evaluates requests of the backfill queue: scores, delivers, counts and removes the items that are still due."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from monitor.telemetry.metrics import Metrics, total
 
 
 class BackfillSeries:
-    """Counts by app, evaluator and source; all series of such a group exist at 0 from its first item on.
+    """Counts by app, evaluator and source; all series of a group exist, at 0, from its first item on.
 
     Each step changes both sides of the balance at once, on the event loop.
     """
@@ -36,7 +36,7 @@ class BackfillSeries:
         self._versions = versions
         self._prepared: set[tuple[str, str, str]] = set()
         self.pending: Counter[BackfillGroup] = Counter()
-        """Requested items that have not ended."""
+        """The number of requested items that have not ended."""
 
     def asked(self, groups: Mapping[BackfillGroup, int]) -> None:
         """Count requested items."""
@@ -76,11 +76,11 @@ class BackfillSeries:
         return labels
 
 
-_SILENT: Final = frozenset({Event.JUDGE_READY, Event.JUDGE_BUDGET_SPENT})  # the worker says these in its own words
+_SILENT: Final = frozenset({Event.JUDGE_READY, Event.JUDGE_BUDGET_SPENT})  # the worker reports these in its own words
 
 
 class _BackfillEvents(Events):
-    """Logs events as usual, but counts them where nothing is scraped: no alert takes them for live ones."""
+    """Logs events as usual, but counts them in metrics that are not scraped: no alert mistakes them for live ones."""
 
     def _emit(self, level: int, event: Event, message: str, fields: dict[str, object]) -> None:
         if event not in _SILENT:
@@ -101,11 +101,11 @@ class BackfillScorer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackfillContext:
-    """What backfill uses of the process around it.
+    """The parts of the process that backfill uses.
 
-    `evaluators` are those that can work, `versions` theirs in this process, `judges` the settings of all judges by
-    name. `deliver` hands a result to the sinks; `known` says which results, by their ids, have a score already; `turn`
-    waits for a turn at a judge, by its name, that nothing live wants. `pauses` are those of the live judges, by name.
+    `evaluators` are those that can work, `versions` their versions in this process, `judges` the settings of all judges
+    by name. `deliver` hands a result to the sinks; `known` returns the ids of results that already have a score; `turn`
+    waits until no live evaluation wants the judge of that name. `pauses` are those of the live judges, by name.
     `forgets` says whether a case is to be forgotten. `slices` and `topic` are as in `Scorer`.
     """
 
@@ -121,7 +121,7 @@ class BackfillContext:
     topic: Callable[[Case], str] | None = None
 
     def check(self, budget: Budget) -> None:
-        """Raise `ConfigError` where `budget` is in dollars and a judge's model has no known price. May block."""
+        """Raise `ConfigError` if `budget` is in dollars and a judge's model has no known price. May block."""
         for name in dict.fromkeys(one.judge for one in self.evaluators if one.evaluator.cost == "judge"):
             try:
                 tariff(self.judges[name].model_copy(update={"budget": budget}))
@@ -132,7 +132,7 @@ class BackfillContext:
     async def open_scorer(self, budget: Budget, runtime: Runtime) -> AsyncIterator[BackfillScorer]:
         """Open judges under `budget` for the life of the context; they share the pauses of the live ones.
 
-        Raises `ConfigError` where a judge cannot work.
+        Raises `ConfigError` if a judge cannot work.
         """
         metrics, clock, share = Metrics(), runtime.clock, runtime.share
         lent = Runtime(
@@ -167,14 +167,14 @@ HOLDS: Final[Mapping[UnscoredReason, float]] = {
     UnscoredReason.BREAKER_OPEN: 15.0,
     UnscoredReason.SHUTDOWN: 15.0,
 }
-"""Failures of the judge, not of the case: the judge gets no call for so many seconds, and the item goes on waiting."""
+"""Failures of the judge, not of the case: the judge gets no call for this many seconds, and the item keeps waiting."""
 
 PASSING: Final = frozenset({UnscoredReason.TIMEOUT, UnscoredReason.RATE_LIMITED, UnscoredReason.PROVIDER_ERROR})
 """Failures that may pass soon: the item is retried after `_PAUSE` seconds, with `_MAX_ATTEMPTS` attempts in all."""
 
 
 class BackfillEvaluator:
-    """Evaluates requests, and knows which judges get no calls at present."""
+    """Evaluates requests, and tracks which judges get no calls at present."""
 
     def __init__(
         self, store: BackfillQueue, series: BackfillSeries, context: BackfillContext, runtime: Runtime
@@ -194,12 +194,12 @@ class BackfillEvaluator:
 
     @property
     def held_for(self) -> Mapping[str, str]:
-        """Why judges get no calls at present, by their names."""
+        """The reasons why judges get no calls at present, by judge name."""
         now = self._runtime.clock.monotonic()
         return {judge: why for judge, why in self._why.items() if self._held.get(judge, now) > now}
 
     async def judge(self, waiting: Sequence[Waiting], scorer: Scorer) -> None:
-        """Evaluate all that is due of one request, except what has a result by now. Raises `MonitorError`."""
+        """Evaluate all due items of one request, except those with a result by now. Raises `MonitorError`."""
         ids = {one.id: self._id(one) for one in waiting if one.item is not None}
         known = await self._context.known(set(ids.values()))
         due: dict[str, list[Waiting]] = {}
@@ -262,7 +262,7 @@ class BackfillEvaluator:
         self._why[lane] = reason
 
     def _id(self, one: Waiting) -> str:
-        """Return the id of the result that this process would give, with its current version of the evaluator."""
+        """Return the id that the result would have with this process's current version of the evaluator."""
         request_id = one.item.case.request_id if one.item is not None else one.request_id
         return result_id(request_id, one.group.evaluator, self._context.versions[one.group.evaluator])
 

@@ -1,4 +1,4 @@
-"""Works on the backfill queue: behind all live evaluations, within its own budget, each item once, over restarts."""
+"""Works on the backfill queue: behind all live evaluations, within its own budget, each item once, across restarts."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from monitor.telemetry.events import Event
 
 _LOOK_EVERY: Final = 1.0  # seconds between two looks at the queue
 _TIDY_EVERY: Final = 5.0
-_TIDY_IDLE: Final = 30.0  # where nothing waits and nobody has written to the file
+_TIDY_IDLE: Final = 30.0  # while nothing waits and nobody has written to the file
 _WRITE_EVERY: Final = 0.5  # seconds between two writes of missed evaluations
 _ITEMS_AT_ONCE: Final = 200  # in one write
-_REQUESTS_AT_ONCE: Final = 4  # enough to keep a modest pace, few enough that live ones hardly notice
+_REQUESTS_AT_ONCE: Final = 4  # enough for a modest pace, and few enough that live requests hardly notice
 _HELD_AT_MOST: Final = 16 * 1024**2  # characters of cases that wait in memory for the disk
 
 UntilDone: TypeAlias = Callable[[Mapping[str, str]], bool]
-"""Called when nothing is in progress, with the reasons why judges get no calls at present, by their names."""
+"""Called when nothing is in progress, with the reasons why judges get no calls at present, by judge name."""
 _Summarise: TypeAlias = Callable[[], Awaitable[None]]
 
 
@@ -49,7 +49,7 @@ class QueueLock:
         self._held: int | None = None
 
     def take(self) -> bool:
-        """Try to take the lock; whether this process holds it now. Raises `MonitorError` without access to the file."""
+        """Try to take the lock; return whether this process holds it now. Raises `MonitorError` without file access."""
         if self._held is not None:
             return True
         try:
@@ -116,7 +116,7 @@ class Missing:
         self._some.set()
 
     async def run(self) -> None:
-        """Write until cancelled, then write the rest. What cannot be written is tried again, in the same pace."""
+        """Write until cancelled, then write the rest. A failed write is retried at the same pace."""
         try:
             while True:
                 await self._some.wait()
@@ -159,7 +159,7 @@ class Missing:
 class Backfill:
     """The queue in the storage folder and, in `run`, its worker.
 
-    `versions` are those of the evaluators of this process. Without `texts` no text may be stored, so nothing missed is.
+    `versions` are those of this process's evaluators. Without `texts` no text may be stored, so missed cases are not.
     """
 
     def __init__(
@@ -187,19 +187,19 @@ class Backfill:
         self._summary: Sequence[Missed] = ()
 
     def miss(self, case: Case, result: EvaluationResult) -> None:
-        """Keep an evaluation of `case` that is due while its judge is unavailable. Never waits, never raises."""
+        """Keep an evaluation of `case` that came due while its judge was unavailable. Never waits, never raises."""
         if self._keeps:
             self._missing.miss(case, result)
 
     def missed(self) -> Sequence[Missed]:
-        """Return what was missed and is not requested yet, by evaluator, as of some seconds ago."""
+        """Return the missed evaluations that are not requested yet, by evaluator, as of some seconds ago."""
         return self._summary
 
     async def run(self, context: BackfillContext, *, until_done: UntilDone | None = None) -> None:
-        """Work until cancelled, or until `until_done` says so. While another process works on the queue it waits.
+        """Work until cancelled, or until `until_done` says so. Waits while another process works on the queue.
 
         Faults are reported as events and retried; with `until_done` they are raised, as `MonitorError`. Raises
-        `ConfigError` at once where the budget can never be spent.
+        `ConfigError` at once if the budget can never be spent.
         """
         if self._settings.retention <= 0:
             return
@@ -221,7 +221,7 @@ class Backfill:
 
 
 class _Worker:
-    """The loop that finds what is due, and evaluates some requests at once."""
+    """The loop that finds due items and evaluates a few requests at a time."""
 
     def __init__(
         self,
@@ -266,7 +266,7 @@ class _Worker:
                                 self._busy.add(waiting[0].request_id)
                                 work.start_soon(self._one, waiting, opened)
                     troubled = False
-                except Exception as error:  # the live monitor goes on in any case
+                except Exception as error:  # the live monitor keeps running in any case
                     if until_done is not None:
                         raise
                     if not troubled:
@@ -279,10 +279,10 @@ class _Worker:
                     await self._wake.wait()
 
     async def _find(self, summarise: _Summarise) -> list[list[Waiting]]:
-        """Find what can be evaluated now. The file is read only where something waits, or somebody has written to it.
+        """Find what can be evaluated now. Reads the file only if something waits or somebody has written to it.
 
-        Two looks must have seen it as it is: a write within the tick of the file's clock in which one looked is seen
-        by the next.
+        The file counts as unchanged only after two looks: a write within the same tick of the file's clock as one look
+        is seen by the next.
         """
         stamp = self._store.stamp()
         idle = self._stamps == (stamp, stamp) and not any(self._series.pending.values())
@@ -292,7 +292,7 @@ class _Worker:
         return found
 
     async def _tidy(self, summarise: _Summarise, every: float) -> bool:
-        """Expire what is old, and count what is left, if `every` seconds have gone by since; whether they have."""
+        """Every `every` seconds, expire old items and count the rest; return whether this was such a time."""
         clock = self._runtime.clock
         if clock.monotonic() - self._tidied < every:
             return False
@@ -305,7 +305,7 @@ class _Worker:
                 self._series.ended(group, "expired", number=number)
         self._series.missed(missed, "expired")
         await summarise()
-        if not self._busy:  # an item that ends meanwhile would seem to be gone
+        if not self._busy:  # an item that ends in the meantime would seem to be gone
             left = await anyio.to_thread.run_sync(self._store.asked_up_to, self._seen)
             for group, number in list(self._series.pending.items()):
                 if number > left.get(group, 0):  # `rag-monitor forget` has deleted them, or the file was lost
@@ -313,7 +313,7 @@ class _Worker:
         return True
 
     async def _look(self) -> list[list[Waiting]]:
-        """Count what is new, and find what can be evaluated now."""
+        """Count new items, and find those that can be evaluated now."""
         self._seen, new = await anyio.to_thread.run_sync(self._store.asked_after, self._seen)
         own = {group: number for group, number in new.items() if group.evaluator in self._context.versions}
         self._series.asked(own)

@@ -1,7 +1,7 @@
-"""The backfill queue on disk: missed items, requested items, and for a time how they ended.
+"""The backfill queue on disk: missed items, requested items and, for a time, how they ended.
 
 Several processes use it at once, the monitor and any `rag-monitor backfill`: each change is one short transaction. A
-requested item gets a new, higher number, so that a reader finds all new ones after the highest number it has seen.
+requested item gets a new, higher number, so that a reader finds all new items above the highest number it has seen.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _INSERT: Final = (
     "INSERT INTO items (id, request_id, app, evaluator, source, state, outcome, batch, answered, at, tries, size, body)"
     " VALUES (?, ?, ?, ?, ?, ?, '', ?, ?, ?, 0, ?, ?)"
 )
-_OVERHEAD: Final = 256  # bytes of a row beside its body
+_OVERHEAD: Final = 256  # bytes of a row in addition to its body
 
 
 class BackfillGroup(NamedTuple):
-    """The labels by which items are counted."""
+    """The labels that items are counted by."""
 
     app: str
     evaluator: str
@@ -62,7 +62,7 @@ class BackfillGroup(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A requested item in the queue. `item` is None where its bytes cannot be read."""
+    """A requested item in the queue. `item` is None if its bytes cannot be read."""
 
     id: str
     request_id: str
@@ -72,7 +72,7 @@ class Waiting(NamedTuple):
 
 
 class Missed(NamedTuple):
-    """What an evaluator missed: the number of evaluations, and the times of the first and last answer among them."""
+    """Evaluations missed by an evaluator: their number, and the times of the first and last answer among them."""
 
     evaluator: str
     number: int
@@ -92,7 +92,7 @@ class EnqueueResult(NamedTuple):
 class BackfillQueue:
     """The queue in the file `path`, opened at its first use, for any thread.
 
-    All methods block for some milliseconds and raise `MonitorError` where the file cannot be read or written.
+    All methods block for some milliseconds and raise `MonitorError` if the file cannot be read or written.
     `repaired` is called after a damaged file was replaced by what could be saved.
     """
 
@@ -129,9 +129,9 @@ class BackfillQueue:
         return dropped, displaced
 
     def ask(self, items: Iterable[Item], *, batch: str, now: float) -> EnqueueResult:
-        """Request evaluations, under the name `batch`. Items that wait already, or have a result, do not change.
+        """Request evaluations, under the name `batch`. Items that already wait, or have a result, do not change.
 
-        A missed item that is requested counts as missed no longer.
+        A missed item that is requested no longer counts as missed.
         """
         new = there = known = full = 0
         for part in batched(items, _AT_ONCE):
@@ -158,7 +158,7 @@ class BackfillQueue:
         return EnqueueResult(new, there, known, full)
 
     def missed_items(self, evaluators: Collection[str] = (), app: str = "") -> Iterator[Item]:
-        """Yield the missed items, oldest first: of these evaluators (empty: of all), of one app (empty: of all)."""
+        """Yield the missed items, oldest first: of these evaluators (empty: all), of one app (empty: all)."""
 
         def ask(sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
             with self._file.reading() as db:
@@ -169,7 +169,7 @@ class BackfillQueue:
     # -- working off
 
     def asked_after(self, number: int) -> tuple[int, dict[BackfillGroup, int]]:
-        """Return the highest number of a requested item, and how many are above `number`, by group."""
+        """Return the highest number of a requested item, and how many items are above `number`, by group."""
         with self._file.reading() as db:
             found = db.execute(
                 "SELECT app, evaluator, source, count(*), max(n) FROM items WHERE state = 'asked' AND n > ?"
@@ -212,7 +212,7 @@ class BackfillQueue:
         return [[_waiting(row) for row in rows] for rows in found]
 
     def finish(self, id_: str, outcome: str, now: float) -> bool:
-        """Record how a requested item ended, and delete its case; whether it was in the queue."""
+        """Record how a requested item ended, and delete its case; return whether it was in the queue."""
         with self._file.transaction() as db:
             sql = (
                 "UPDATE items SET state = 'done', outcome = ?, at = ?, size = 0, body = NULL"
@@ -268,7 +268,7 @@ class BackfillQueue:
             return dict(db.execute(f"{sql} batch = ? GROUP BY 1", (batch,)).fetchall())
 
     def stamp(self) -> object:
-        """Return what differs once some process has written to the file, unless within some milliseconds. Quick."""
+        """Return a value that changes when a process writes to the file, except within some milliseconds. Quick."""
         return tuple(map(files.stamp_of, self._paths))
 
     def close(self) -> None:
@@ -277,9 +277,9 @@ class BackfillQueue:
 
 
 def missed_items(path: Path, evaluators: Collection[str] = (), app: str = "") -> Iterator[Item]:
-    """Yield the missed items of the queue `path`, as the method does, and change nothing on the disk.
+    """Yield the missed items of the queue `path`, as the method does, without changing anything on disk.
 
-    A missing file has none. Raises `MonitorError` where the file cannot be read.
+    A missing file has no items. Raises `MonitorError` if the file cannot be read.
     """
     return (
         _missed(ReadOnly(path, FORMAT, name="the backfill queue").query, evaluators, app) if path.exists() else iter(())

@@ -1,6 +1,6 @@
-"""The canary set: the same few cases judged again and again, to notice when it is the judge that changes.
+"""The canary set: the same few cases judged again and again, to notice when the judge itself changes.
 
-A provider may change what stands behind a model's name; rates then move though the service is as it was. Nothing here
+A provider may change the model behind a name; rates then move although the service has not changed. Nothing here
 touches the series, samplers or history of production.
 """
 
@@ -28,9 +28,9 @@ SHIPPED: Final = Path(__file__).parent / "cases.jsonl"
 
 
 def load(path: Path | None) -> dict[str, Case]:
-    """Read the cases in the file at `path`, or those that ship, by an id: a hash of what an evaluator sees of them.
+    """Read the cases in the file at `path`, or the built-in ones, by id: a hash of what an evaluator sees of a case.
 
-    Raises `ConfigError` that names the file, and the row where one cannot be judged.
+    Raises `ConfigError` that names the file, and the row if one cannot be judged.
     """
     place = f"canary.cases: {path or SHIPPED}"
     try:

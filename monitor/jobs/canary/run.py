@@ -1,8 +1,8 @@
 """Evaluates the canary set on a schedule and compares the verdicts with those of the first runs.
 
-The evaluations are those of production (same evaluators, groups, judges, budget), but nothing is sampled or cached, and
-production neither counts nor stores them. References, the runs of the last day and the time of the last run are kept in
-one small file in the storage folder.
+The evaluations are the same as in production (same evaluators, groups, judges, budget), but nothing is sampled or
+cached, and production neither counts nor stores them. References, the runs of the last day and the time of the last run
+are kept in one small file in the storage folder.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from monitor.storage.files import write_whole
 from monitor.telemetry.events import Event
 
 _MOST: Final = 5
-"""References that are kept of an evaluator, so that a version that comes back is known."""
+"""References kept for each evaluator, so that a version that comes back still has one."""
 
 _HOPELESS: Final = 3
-"""Cases in a row without a verdict after which a run ends early: the judge is out of reach, or its budget is spent."""
+"""Cases in a row without a verdict after which a run ends early: the judge is unreachable, or its budget is spent."""
 
 AGREEMENTS: Final = ("same", "stricter", "milder", "unscored")
 
 
 @dataclass(slots=True)
 class CanaryReference:
-    """What is known of one version of an evaluator on one set of cases."""
+    """The reference of one version of an evaluator on one set of cases, and its runs of the last day."""
 
     reference: Reference = field(default_factory=Reference)
     runs: list[CanaryRun] = field(default_factory=list)
@@ -58,7 +58,7 @@ class CanaryState:
         self._known: dict[tuple[str, str], CanaryReference] = {}
 
     def of(self, evaluator: str, key: str) -> CanaryReference:
-        """Return what is known of an evaluator under `key`: its version, its defect rule and the cases."""
+        """Return the reference of an evaluator under `key`: its version, its defect rule and the cases."""
         known = self._known.pop((evaluator, key), None) or CanaryReference()
         self._known[evaluator, key] = known  # the last one used comes last
         mine = [one for one in self._known if one[0] == evaluator]
@@ -67,7 +67,7 @@ class CanaryState:
         return known
 
     def items(self) -> Iterator[tuple[tuple[str, str], CanaryReference]]:
-        """Yield all by evaluator and key, the last used ones at the end."""
+        """Yield all references by evaluator and key, the last used ones at the end."""
         yield from self._known.items()
 
 
@@ -98,7 +98,7 @@ class _StateFile(_Stored):
 
 
 def read(path: Path) -> CanaryState:
-    """Read the file at `path`; an empty state where there is none. Raises `MonitorError` where it cannot be read."""
+    """Read the file at `path`; return an empty state if there is none. Raises `MonitorError` if it cannot be read."""
     state = CanaryState()
     try:
         found = _StateFile.model_validate_json(path.read_bytes())
@@ -107,7 +107,7 @@ def read(path: Path) -> CanaryState:
     except OSError as error:
         raise MonitorError(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        raise MonitorError(f"{path} is damaged: {error.error_count()} faults in what it holds") from None
+        raise MonitorError(f"{path} is damaged: {error.error_count()} faults in its content") from None
     state.last_run = found.last_run
     for entry in found.known:
         known = state.of(entry.evaluator, entry.key)
@@ -136,10 +136,10 @@ def write(path: Path, state: CanaryState) -> None:
 
 
 class Canary:
-    """Runs the canary set: `cases` by id, evaluated by those of `configured` that ask a judge of production.
+    """Runs the canary set: `cases` by id, evaluated by those of `configured` that ask one of production's judges.
 
-    Its state is in the file `path`. `on_run` gets each run that was compared with a reference, and at the start
-    those of the last day.
+    Its state is in the file `path`. `on_run` gets each run that was compared with a reference and, at the start, those
+    of the last day.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class Canary:
             self._take(name, results)
         self._runtime.events.info(
             Event.CANARY_JUDGED,
-            "the canary set was evaluated" if hopeless < _HOPELESS else "the canary run ended early: no verdicts come",
+            "the canary set was evaluated" if hopeless < _HOPELESS else "the canary run ended early: no verdicts",
             evaluators=sorted(found),
             dollars=round(dollars, 6),
         )
@@ -211,7 +211,7 @@ class Canary:
             self._failed(f"the canary's reference cannot be saved: {error.strerror}")
 
     def _take(self, name: str, results: Mapping[str, EvaluationResult]) -> None:
-        """Take the results of one evaluator in one run. With fewer than half of them the run says nothing."""
+        """Take the results of one evaluator in one run. With verdicts on fewer than half of them, ignore the run."""
         scored = {case: one.defect for case, one in results.items() if isinstance(one.outcome, Score)}
         due = len(self._cases) - sum(isinstance(one.outcome, Skipped) for one in results.values())
         self._count(name, "unscored", due - len(scored))
@@ -282,6 +282,6 @@ class Canary:
 
 
 def _key(version: str, configured: ConfiguredEvaluator, cases: Mapping[str, Case]) -> str:
-    """Identify a reference: another version, defect rule or set of cases has other verdicts."""
+    """Identify a reference: a different version, defect rule or set of cases gives different verdicts."""
     described = "\n".join([version, str(configured.defect), *cases])
     return hashlib.blake2b(described.encode(), digest_size=8).hexdigest()

@@ -1,4 +1,4 @@
-"""Finds what the bad answers of a risen rate have in common, and since when, in the history of a monitor.
+"""Finds in a monitor's history when a rate rose, and what its bad answers have in common.
 
 diagnose_history(path, slices, DiagnosisRequest("shop", "groundedness", 6 * 3600), now).found.factors
 """
@@ -25,13 +25,13 @@ from monitor.storage.history.answers import AnswerReader, Answers, JudgedAnswer
 from monitor.storage.history.reader import HistoryReader
 
 BASELINE: Final = 7 * 86_400.0
-"""Seconds before the searched time that bad answers are compared with."""
+"""Seconds before the searched time that serve as the baseline."""
 
 BASELINE_AT_MOST, SEARCHED_AT_MOST = 5_000, 10_000
-"""The most answers that are read of both: the newest, and for an alert the first ones of the searched time."""
+"""The most answers read of each: the newest, and for an alert the first ones of the searched time."""
 
 SHORTEST: Final = 3600.0
-"""Seconds of the shortest window of an alert: one may be a minute."""
+"""Shorter alert windows count as this long, in seconds: an alert's window may be only a minute."""
 
 EXAMPLES: Final = 3
 _CHANGES: Final = 5
@@ -41,8 +41,8 @@ _HOURS_FROM: Final = 2 * 86_400.0
 class DiagnosisRequest(NamedTuple):
     """The rate to diagnose: of one app and evaluator, in `window` seconds up to `until`, in seconds since 1970.
 
-    `until` is now if it is None. `rule` is the defect rule that an alert brings itself, None the evaluator's own.
-    `fired`: when the alert fired whose looks are wanted, in `window` seconds before it and since then; None: one look.
+    `until`: None means now. `rule` is the alert's own defect rule, None the evaluator's. `fired`: diagnose in looks, as
+    for an alert that fired then, over the `window` seconds before it and the time since; None: one look.
     """
 
     app: str
@@ -53,7 +53,7 @@ class DiagnosisRequest(NamedTuple):
     fired: float | None = None
 
     def search_from(self, until: float) -> float:
-        """Return from when on the rise is searched."""
+        """Return the time from which the rise is searched."""
         return (until if self.fired is None else self.fired) - 2 * self.window
 
 
@@ -77,9 +77,9 @@ class RateDiagnosis:
     """A diagnosis of the rate of one app and evaluator, `window` seconds up to `until`.
 
     `answers` is the number of judged answers that were read. `examples` has up to three bad answers for each factor, in
-    its order, of different sessions or questions where there are some; `questions` are the beginnings of their texts by
-    request, as far as these are stored. `changes` are the last changes of the service or
-    the judge in the searched time, oldest first. `unread` counts lines of files that hold no result.
+    the order of the factors, from different sessions or questions if possible; `questions` are the beginnings of their
+    texts by request, if stored. `changes` are the last changes of the service or the judge in the searched time, oldest
+    first. `unread` counts lines of files that are not results.
     """
 
     app: str
@@ -99,11 +99,11 @@ def diagnose_history(history: Path, slices: Sequence[str], request: DiagnosisReq
 
     Args:
         history: its file.
-        slices: the configured ones, which are also looked at two together.
+        slices: the configured ones, which are also examined in pairs.
         request: the rate. The rise is looked for in twice its window, and since an alert fired.
         now: seconds since 1970.
 
-    Raises `MonitorError` where the history cannot be read.
+    Raises `MonitorError` if the history cannot be read.
     """
     until = now if request.until is None else request.until
     changes = _changes(HistoryReader(history).generations([request.app]), request, request.search_from(until), until)
@@ -175,7 +175,7 @@ def diagnose_answers(
 def _changes(
     known: Sequence[SeenVersion], request: DiagnosisRequest, since: float, until: float
 ) -> tuple[VersionChange, ...]:
-    """Return what changed in the searched time."""
+    """Return the changes in the searched time."""
     own = [one for one in known if (one.app, one.evaluator) == (request.app, request.evaluator)]
     pairs = itertools.pairwise(own)
     found = [VersionChange(one.began, one.service_version.changes_from(last.service_version)) for last, one in pairs]

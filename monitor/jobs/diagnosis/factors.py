@@ -1,4 +1,4 @@
-"""What a diagnosis compares of an answer: its features as named values, such as `tenant = acme`."""
+"""The factors that a diagnosis compares: an answer's features as named values, such as `tenant = acme`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _PARTS: Final = 5
 class FactorReader:
     """Turns features into factors. Scores and lengths are cut into five parts at the quantiles of the baseline.
 
-    `hours`: with the hour of the day. That is a factor only where the searched time holds each hour more than once:
-    otherwise an hour is nothing but the time since the onset.
+    `hours`: include the hour of the day. It is a factor only if the searched time includes each hour more than once:
+    otherwise the hour only reflects the time since the onset.
     """
 
     def __init__(self, baseline: Sequence[JudgedAnswer], slices: Sequence[str], *, hours: bool = False) -> None:
@@ -40,7 +40,7 @@ class FactorReader:
             named["language"] = one.language
         if self._hours:
             named["hour of the day (UTC)"] = str(int(answer.at // 3600 % 24))
-        # That something was retrieved is usual: against searches that find nothing, it would look like a cause.
+        # Retrieving something is normal: next to searches that find nothing, it would look like a cause.
         named |= {"context": "" if one.context == "retrieved" else one.context.replace("_", " "), "user": one.user}
         named |= {
             "retriever score": _part(one.score, self._scores),
@@ -65,12 +65,12 @@ def _folder(address: str) -> str:
 
 
 def _cuts(values: Sequence[float]) -> tuple[float, ...]:
-    """Return the four values that cut others into five parts; none without enough different ones."""
+    """Return the four values that divide the values into five parts; empty without enough different values."""
     return tuple(quantiles(values, n=_PARTS)) if len(set(values)) >= _PARTS else ()
 
 
 def _part(value: float | None, cuts: Sequence[float]) -> str:
-    """Return which part a value is in, in words; empty where it is not known."""
+    """Return in words which part a value is in; empty if the value is not known."""
     if value is None or not cuts:
         return ""
     at = bisect_right(cuts, value)

@@ -13,11 +13,11 @@ from monitor.statistics.diagnosis.onset import Onset
 from monitor.statistics.diagnosis.results import FoundFactor
 
 _LONGEST_VALUE: Final = 80
-_IN_LINE: Final = 3  # of what everything has had since
+_IN_LINE: Final = 3  # factors that every answer has had since
 
 
 def in_words(factor: Factor, longest: int = 256) -> str:
-    """Name a factor. Its value, written by strangers, is cut but otherwise as it is."""
+    """Name a factor. Its value, which is untrusted, is cut but otherwise unchanged."""
     value = factor.value if len(factor.value) <= longest else f"{factor.value[: longest - 1]}\u2026"
     if factor.kind == "word":
         return f'the word "{value}"'
@@ -27,7 +27,7 @@ def in_words(factor: Factor, longest: int = 256) -> str:
 def alert_line(one: RateDiagnosis) -> str:
     """Say in one line, without control characters, since when the rate is higher and what explains it.
 
-    Empty where there is nothing to say: no rise, or too few bad answers before it.
+    Empty if there is nothing to say: no rise, or too few bad answers before it.
     """
     found = one.found
     if found.onset is None:
@@ -49,7 +49,7 @@ def alert_line(one: RateDiagnosis) -> str:
 
 
 def share_of(one: FoundFactor) -> str:
-    """Write the share of the rise that a factor explains; of a word it is a lower limit."""
+    """Write the share of the rise that a factor explains; for a word it is a lower limit."""
     share = percent(round(min(max(one.share.value, 0.0), 1.0), 2))
     return f"at least {share}" if one.factor.kind == "word" else share
 

@@ -1,7 +1,7 @@
-"""Keeps the incidents of the running monitor: writes their course to the disk, and what the history says about them.
+"""Keeps the incidents of the running monitor: writes to disk their course and what the history says about them.
 
-The alerts decide what an incident is (`monitor.alerts.incidents`). A disk that fails is no reason to stop: what could
-not be written waits in memory and is written later.
+The alerts decide what an incident is (`monitor.alerts.incidents`). A failing disk is no reason to stop: writes that
+fail wait in memory and are repeated later.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from monitor.telemetry.site import VIEWER
 T = TypeVar("T")
 
 LOOK_EVERY: Final = 300.0
-"""Seconds between two looks at the history for an incident that lasts."""
+"""Seconds between two looks at the history for an open incident."""
 
 _TIDY_EVERY: Final = 600.0
 _WRITE_AGAIN: Final = 5.0
@@ -40,7 +40,7 @@ _SHOWN: Final = 200
 
 
 class _LastDiagnosis(NamedTuple):
-    """The last diagnosis of an open incident: at which peak, whether by a look, and the onset it found."""
+    """The last diagnosis of an open incident: its peak, whether it was a look, and the onset it found."""
 
     peak: float
     looked: bool
@@ -54,7 +54,7 @@ class IncidentKeeper:
         folder: the storage folder.
         investigation: looks incidents up in the history.
         diagnose: finds what the bad answers have in common.
-        runtime: lends clock, events and metrics.
+        runtime: provides clock, events and metrics.
         retention: seconds for which an incident is kept after its end.
         texts_retention: seconds for which texts of answers are kept; None: as long as the incident.
     """
@@ -86,7 +86,7 @@ class IncidentKeeper:
         self._failing_gauge = runtime.metrics.database_failing.labels("incidents")
 
     async def load_open(self) -> list[Incident]:
-        """Return what was open when an earlier process stopped; nothing where the file cannot be read."""
+        """Return the incidents that were open when an earlier process stopped; none if the file cannot be read."""
         try:
             return await anyio.to_thread.run_sync(self._file.load_open)
         except MonitorError as error:
@@ -94,7 +94,7 @@ class IncidentKeeper:
             return []
 
     def changed(self, one: Incident) -> None:
-        """Note that an incident began, took a step or ended. Never waits; of each the newest state counts."""
+        """Note that an incident began, gained a step or ended. Never waits; only the newest state of each counts."""
         self._waiting[one.id] = one
         self._wake.set()
 
@@ -112,7 +112,7 @@ class IncidentKeeper:
                 await anyio.to_thread.run_sync(self._file.close)
 
     async def catch_up(self) -> None:
-        """Write what waits, look at the history where it is time, and delete what is too old."""
+        """Write what waits, look at the history if it is time, and delete what is too old."""
         for one in await self._write():
             await self._look(one)
         await self._tidy()
@@ -122,13 +122,13 @@ class IncidentKeeper:
         return await self._read(lambda: self._reader.newest(limit=_SHOWN))
 
     async def find(self, incident: str) -> IncidentRecord | None:
-        """Return an incident with all that is kept of it, None where there is none. Raises `MonitorError`."""
+        """Return an incident with everything kept about it, or None. Raises `MonitorError`."""
         return await self._read(lambda: self._reader.find(incident))
 
     async def note(self, incident: str, text: str) -> bool:
         """Add a note of the current viewer; return whether there is such an incident.
 
-        Raises `InvalidData` for a note that cannot be, `MonitorError` where it cannot be written.
+        Raises `InvalidData` for an invalid note, `MonitorError` if it cannot be written.
         """
         viewer = VIEWER.get()
         note = IncidentNote(self._runtime.clock.now(), viewer.who, text)
@@ -144,7 +144,7 @@ class IncidentKeeper:
         return True
 
     async def _read(self, query: Callable[[], T]) -> T:
-        """Run a query in a thread. Where it meets damage the file is repaired, and the query runs once more."""
+        """Run a query in a thread. If it meets damage, repair the file and run the query once more."""
         try:
             return await anyio.to_thread.run_sync(query)
         except DamagedFile:
@@ -175,7 +175,7 @@ class IncidentKeeper:
         return written
 
     async def _look(self, one: Incident) -> None:
-        """Look at the history if it is time: at the beginning, after a new step, at the end, and now and then."""
+        """Look at the history if it is time: at the beginning, after a new step, at the end, and periodically."""
         now = self._runtime.clock.now()
         looked, steps = self._looked.get(one.id, (float("-inf"), -1))
         if one.open and steps == len(one.steps) and 0 <= now - looked < LOOK_EVERY:
@@ -187,7 +187,7 @@ class IncidentKeeper:
         try:
             try:
                 rose = await self._diagnosis(one)
-            except MonitorError as error:  # the rest is known without it
+            except MonitorError as error:  # the rest does not need it
                 rose = None
                 self._say_blind(one, "an incident has no diagnosis; it is tried again", error)
             before = await self.find(one.id)
@@ -206,7 +206,7 @@ class IncidentKeeper:
         self._blind = True
 
     async def _diagnosis(self, one: Incident) -> IncidentOnset | None:
-        """Diagnose the rate while it is at its height, and at the end; return the onset, where one was found.
+        """Diagnose the rate while it is at its peak, and at the end; return the onset, if one was found.
 
         Raises `MonitorError`.
         """
@@ -224,7 +224,7 @@ class IncidentKeeper:
         if not line:
             return known.onset if known is not None else None
         requests = [each.request_id for examples in made.examples for each in examples]
-        without = replace(made, questions={})  # an incident has no copy of a text but that of its worst answers
+        without = replace(made, questions={})  # an incident copies no texts except those of its worst answers
         body = {"at": made.until, "lines": [line, *example_lines(made)], "diagnosis": dict(as_diagnosis(without))}
         if not one.open:
             await anyio.to_thread.run_sync(self._file.keep_finding, one.id, "end", body, requests)

@@ -1,4 +1,4 @@
-"""What the history says about an incident: since when, how many answers, what changed, and which were the worst."""
+"""Looks an incident up in the history: since when, how many answers, what changed, and which were the worst."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from monitor.telemetry.metrics import UNKNOWN_APP
 DEFAULT_WINDOW: Final = 21_600.0
 BASELINE: Final = 7 * 86_400.0
 BEFORE: Final = 86_400.0
-"""Seconds before the onset in which a change may be what an incident is about."""
+"""Seconds before the onset in which a change may explain an incident."""
 
 _CASES_AT_MOST: Final = 10_000
 _CHANGES_AT_MOST: Final = 20
@@ -39,9 +39,9 @@ class Investigation:
     """Looks incidents up in a history. Its methods block and raise `MonitorError`.
 
     Args:
-        history: of this monitor.
-        scales: of the configured evaluators, by name.
-        rules: the defect rules that alerts bring themselves, by evaluator.
+        history: the history of this monitor.
+        scales: the scales of the configured evaluators, by name.
+        rules: the alerts' own defect rules, by evaluator.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class Investigation:
     def look(
         self, one: Incident, now: float, onset: IncidentOnset | None = None, known: IncidentOnset | None = None
     ) -> Findings:
-        """Find out what is known at the wall-clock second `now`; `onset` where a diagnosis has found it.
+        """Find out what is known at the wall-clock second `now`; `onset` is the one found by a diagnosis, if any.
 
-        `known` is that of an earlier look, which stays where none is found any more.
+        `known` is the onset of an earlier look, which is kept if none is found any more.
         """
         until = one.ended if one.ended is not None else now
         onset = onset or self._onset(one, until) or known
@@ -72,7 +72,7 @@ class Investigation:
         return next((each for each in self._rules.get(one.evaluator, ()) if each.name == one.defect_rule), None)
 
     def _onset(self, one: Incident, until: float) -> IncidentOnset | None:
-        """Return since when the rate is higher than in the week before, by the minute; None without such a week."""
+        """Return the minute since when the rate is higher than in the week before; None without such a week."""
         begin = one.fired - 2 * window_of(one)
         before = Sums.total(each.sums for each in self._sums(one, begin - BASELINE, begin))
         if not before.judged:
@@ -151,12 +151,12 @@ def window_of(one: Incident) -> float:
 
 
 def _names(app: str) -> tuple[str, ...]:
-    """Return the names in the history of an app that a label names."""
+    """Return the names that an app's label stands for in the history."""
     return ("", app) if app == UNKNOWN_APP else (app,)
 
 
 def _cases(sums: Sequence[MinuteSums]) -> list[WeighedCase]:
-    """Return single cases for sums by the minute, the newest ones at most."""
+    """Return single cases for sums by the minute, only the newest if there are too many."""
     found: list[WeighedCase] = []
     for one in sorted(sums, key=lambda each: (-each.at, each.defect)):
         number = min(one.judged, _CASES_AT_MOST - len(found))

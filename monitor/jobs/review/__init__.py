@@ -1,9 +1,10 @@
 """The queue of answers that people review, beside the running monitor.
 
-`ReviewQueue.next` gives a reviewer the next case without the judge's verdict, `ReviewQueue.record` keeps what they say
-and returns the case with it. Cases that measure the judge are drawn with known chances (`monitor.statistics.review`)
-among the results of the half of requests that measures. A draw is noted on the disk before it is shown: a closed tab or
-a restart shows the same case again, and nothing that a page sends decides what a label stands for.
+`ReviewQueue.next` gives a reviewer the next case without the judge's verdict; `ReviewQueue.record` keeps the reviewer's
+label and returns the case with the verdict. Cases that measure the judge are drawn with known chances
+(`monitor.statistics.review`) from the results of the half of requests that measures. A draw is recorded on disk before
+it is shown: after a closed tab or a restart the same case is shown again, and nothing that a page sends decides what a
+label stands for.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from monitor.telemetry.events import Event
 __all__ = ["JudgeMeasure", "JudgeSays", "ReviewCase", "ReviewOrder", "ReviewQueue", "ReviewStatus"]
 
 MORE: Final = 40
-"""Labels that the outlook of the queue assumes."""
+"""Further labels that the outlook of the queue assumes."""
 _LOOK_EVERY: Final = 60.0
 _TIDY_EVERY: Final = 3600.0
 
@@ -68,11 +69,11 @@ class ReviewStatus:
         app: of the results; `evaluator` and `version` say who judged them.
         evaluator: see `app`.
         version: see `app`.
-        labels: labelled results that measure the judge, without those of which people cannot tell.
-        others: labelled results that do not measure it: picked, imported, or no one can tell.
+        labels: labelled results that measure the judge, without those on which people cannot decide.
+        others: labelled results that do not measure it: picked, imported, or undecided.
         disagreements: results on which people disagree.
         waiting: results that may be drawn and have no label yet.
-        outlook: the corrected rate with its limits, and what `MORE` labels would do to them; None without labels of
+        outlook: the corrected rate with its limits, and how `MORE` labels would change them; None without labels of
             both verdicts of the judge, or without results.
     """
 
@@ -87,20 +88,20 @@ class ReviewStatus:
 
 
 class ReviewQueue:
-    """Draws cases for reviewers, and keeps what they say.
+    """Draws cases for reviewers, and keeps their labels.
 
-    All methods that read or write raise `MonitorError` where a file cannot be used.
+    All methods that read or write raise `MonitorError` if a file cannot be used.
 
     Args:
         folder: the storage folder.
-        scales: of the configured evaluators, by name.
-        versions: the present version of each evaluator, by name: only its results are drawn.
-        runtime: lends clock, events and metrics.
+        scales: the scales of the configured evaluators, by name.
+        versions: the current version of each evaluator, by name: only its results are drawn.
+        runtime: provides clock, events and metrics.
         retention: seconds for which results are kept.
         texts_retention: seconds for which texts are kept; None: as long as the results.
-        blind: hide what the judge said of a case until the reviewer has labelled it.
+        blind: hide what the judge said about a case until the reviewer has labelled it.
         slices: the configured ones.
-        gauges: show what labels say; None: nothing does.
+        gauges: export the labels; None: they are not exported.
     """
 
     def __init__(
@@ -138,10 +139,10 @@ class ReviewQueue:
     async def next(
         self, app: str, evaluator: str, reviewer: str, order: str = ReviewOrder.MEASURE
     ) -> ReviewCase | None:
-        """Return the next case for a reviewer, without the judge's verdict; None where there is none.
+        """Return the next case for a reviewer, without the judge's verdict, or None.
 
-        The same case comes again until the reviewer has labelled it. `order`: what `WantedOrder.parse` reads. Raises
-        `InvalidData` for another one, and for an evaluator that is not configured.
+        The same case comes again until the reviewer has labelled it. `order`: as read by `WantedOrder.parse`. Raises
+        `InvalidData` for any other order, and for an evaluator that is not configured.
         """
         wanted, place = WantedOrder.parse(order), self._place(app, evaluator)
 
@@ -161,19 +162,20 @@ class ReviewQueue:
         return await anyio.to_thread.run_sync(self._orders.choices, self._place(app, evaluator))
 
     async def case(self, result_id: str, reviewer: str) -> ReviewCase | None:
-        """Return a case as this reviewer may see it; None where the result is not kept any more.
+        """Return a case as this reviewer may see it; None if the result is no longer kept.
 
-        Only after the reviewer's own label are the labels of others in it, and in a blind review the judge's verdict.
+        The labels of others and, in a blind review, the judge's verdict are included only after the reviewer's own
+        label.
         """
         return await anyio.to_thread.run_sync(self._case, result_id, reviewer)
 
     async def record(
         self, result_id: str, reviewer: str, verdict: LabelVerdict, *, level: str | None = None, comment: str = ""
     ) -> ReviewCase | None:
-        """Keep what a reviewer says, in place of what they had said; return the case with the judge's verdict.
+        """Keep a reviewer's label in place of their earlier one; return the case with the judge's verdict.
 
-        None, and nothing is kept, where the case is not kept any more: it may have been forgotten since it was shown.
-        Raises `InvalidData` for a level that the evaluator does not have, and for what `LabelStore.put` refuses.
+        Returns None, and keeps nothing, if the case is no longer kept: it may have been forgotten since it was shown.
+        Raises `InvalidData` for a level that the evaluator does not have, and for any that `LabelStore.put` refuses.
         """
         async with self._one:
             label = await anyio.to_thread.run_sync(self._record, result_id, reviewer, verdict, level, comment)
@@ -184,7 +186,7 @@ class ReviewQueue:
         return await self.case(result_id, reviewer)
 
     async def withdraw(self, result_id: str, reviewer: str) -> bool:
-        """Delete the label that a reviewer gave a result; return whether there was one."""
+        """Delete a reviewer's label of a result; return whether there was one."""
         async with self._one:
             own = await anyio.to_thread.run_sync(self.labels.of_result, result_id)
             done = await anyio.to_thread.run_sync(self.labels.delete, result_id, reviewer)
@@ -203,7 +205,7 @@ class ReviewQueue:
         return [labels for labels in reversed(known.values()) if disagree(labels)]
 
     async def measured(self, evaluator: str, app: str | None = None) -> JudgeMeasure:
-        """Measure the present version of an evaluator by its labels of an app, or all. Raises as `next` does."""
+        """Measure the current version of an evaluator by the labels of one app, or of all. Raises as `next` does."""
         version = self._version(evaluator)
 
         def look() -> JudgeMeasure:
@@ -213,7 +215,7 @@ class ReviewQueue:
         return await anyio.to_thread.run_sync(look)
 
     async def errors(self, app: str, evaluator: str) -> JudgeErrors:
-        """Find what the labelled errors of the present version have in common. Raises as `next` does."""
+        """Find what the labelled errors of the current version have in common. Raises as `next` does."""
         place = self._place(app, evaluator)
 
         def look() -> JudgeErrors:
@@ -222,7 +224,7 @@ class ReviewQueue:
         return await anyio.to_thread.run_sync(look)
 
     async def run(self) -> None:
-        """Show what labels say, those of other processes too, and tidy up now and then; until cancelled."""
+        """Export the labels, including those of other processes, and tidy up periodically, until cancelled."""
         tidied = float("-inf")
         try:
             while True:
@@ -244,7 +246,7 @@ class ReviewQueue:
                 await anyio.to_thread.run_sync(self.labels.close)
 
     async def _take_effect(self, evaluator: str) -> None:
-        """Show in the gauges what the labels of an evaluator say now."""
+        """Export the current labels of an evaluator in the gauges."""
         version = self._versions[evaluator]
 
         def look() -> tuple[JudgeCalibration, float]:
@@ -264,7 +266,7 @@ class ReviewQueue:
         )
 
     def tidy(self) -> None:
-        """Drop draws whose results are gone and comments that are older than texts. Blocks; raises `MonitorError`."""
+        """Drop draws without results, and comments beyond the retention of texts. Blocks; raises `MonitorError`."""
         now = self._clock.now()
         if not self.labels.exists():
             return

@@ -12,14 +12,14 @@ from monitor.model.label import Label, LabelDraw
 from monitor.model.outcome import Evidence, Scale
 
 LONGEST_TEXT: Final = 200_000
-"""Characters of one text that are shown; of all sources together five times as many."""
+"""Characters shown of one text; of all sources together, five times as many."""
 _SOURCES, _TURNS, _EVIDENCE = 200, 200, 500
 _FAULTS: Final = (TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSays:
-    """What the judge said of a case. `level` and `label` are empty where it gave none."""
+    """What the judge said about a case. `level` and `label` are empty if it gave none."""
 
     defect: bool
     score: float | None
@@ -31,29 +31,29 @@ class JudgeSays:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewCase:
-    """A result that a person reviews. All texts are those of strangers, masked as in the history.
+    """A result that a person reviews. All texts are untrusted, and masked as in the history.
 
     Attributes:
         result_id: names the case in all calls of the queue.
-        request_id: of the request.
+        request_id: id of the request.
         app: the service that answered.
-        evaluator: who judged; `version` is its version.
+        evaluator: the evaluator that judged; `version` is its version.
         version: see `evaluator`.
-        answered_at: wall-clock second of the answer; 0.0 where it is not known.
-        question: of the user; empty where texts are not kept.
-        turns: the conversation before the question, the oldest first.
+        answered_at: wall-clock second of the answer; 0.0 if it is not known.
+        question: the user's question; empty if texts are not kept.
+        turns: the conversation before the question, oldest first.
         sources: what the service was given to answer from.
-        answer: of the service.
+        answer: the service's answer.
         stretches: passages of the answer that the judge looked at, by character, in order and without overlaps, without
-            what it thinks of them.
-        levels: names of the levels of the evaluator's scale, ascending by score; empty where only good and defect can
-            be said.
-        texts_kept: whether the texts are there.
+            its opinion of them.
+        levels: names of the levels of the evaluator's scale, ascending by score; empty if a label can only be good or
+            defect.
+        texts_kept: whether the texts are kept.
         cut: whether texts are shortened.
-        draw: how the case came: `uniform` and `stratified` measure the judge.
-        own: what this reviewer said; None: nothing yet.
-        others: what others said; empty until `own` is there.
-        judged: what the judge said; None in a blind review until `own` is there.
+        draw: how the case was chosen: `uniform` and `stratified` measure the judge.
+        own: this reviewer's label; None: not yet.
+        others: other reviewers' labels; empty until `own` is set.
+        judged: what the judge said; None in a blind review until `own` is set.
     """
 
     result_id: str
@@ -85,7 +85,7 @@ def review_case(
     *,
     blind: bool = True,
 ) -> ReviewCase:
-    """Make the case of a row of the history. What a damaged row lacks is empty."""
+    """Make the case of a row of the history. Fields missing from a damaged row are empty."""
     request = row.get("request")
     request = request if isinstance(request, Mapping) else {}
     texts = _CutTexts()
@@ -124,7 +124,7 @@ def review_case(
 
 
 class _CutTexts:
-    """Shortens texts, and notes whether it did."""
+    """Shortens texts, and records whether it did."""
 
     def __init__(self) -> None:
         self.cut = False

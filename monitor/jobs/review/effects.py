@@ -1,4 +1,4 @@
-"""What labels say of a judge as a whole: the sums that correct its rates, and its quality. Functions that block."""
+"""What labels say about a judge as a whole: the sums that correct its rates, and its quality. All functions block."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from monitor.statistics.review import (
 from monitor.storage.history.judged import ReviewableResult
 
 LATELY: Final = 7 * 86_400.0
-"""Seconds of answers whose labels are compared with all earlier ones."""
+"""How many seconds of recent answers have their labels compared with all earlier ones."""
 LATELY_AT_LEAST: Final = 20
-"""Labels in each of both that a comparison needs."""
+"""Labels that a comparison needs on each side."""
 
 _VERDICTS: Final = (True, False)
 
 ByResult = Mapping[str, Sequence[Label]]
-"""The labels of each result, the oldest first."""
+"""The labels of each result, oldest first."""
 
 Frame = Callable[[str], Sequence[ReviewableResult]]
-"""The results of an app among which cases are drawn now."""
+"""The results of an app from which cases are drawn now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeMeasure:
-    """How good a version of a judge is, by the labels that measure it. None where too few labels say.
+    """How good a version of a judge is, by the labels that measure it. Values are None with too few labels.
 
-    `labels` counts labelled results. `with_people` is kappa of the judge and of people over all traffic, `of_people`
+    `labels` counts labelled results. `with_people` is the kappa of judge and people over all traffic, `of_people` the
     kappa of two people over the results that both have labelled.
     """
 
@@ -66,7 +66,7 @@ def by_result(labels: Iterable[Label]) -> dict[str, list[Label]]:
 
 
 def labelled_results(labels: Iterable[Sequence[Label]]) -> list[LabelledResult]:
-    """Return what people say of each result; those of which nobody can tell are left out."""
+    """Return what people say about each result, without the results on which nobody can decide."""
     found = []
     for of_one in labels:
         truth = truth_of(of_one)
@@ -76,10 +76,10 @@ def labelled_results(labels: Iterable[Sequence[Label]]) -> list[LabelledResult]:
 
 
 def calibration(evaluator: str, version: str, labels: ByResult, frame: Frame) -> JudgeCalibration:
-    """Sum up the labels that measure, as the gauges and the rules read them.
+    """Sum up the labels that measure the judge, in the form that the gauges and the rules read.
 
-    Within each app and verdict of the judge they stand for its results there: how often the judge gives which verdict
-    is known of all results, and needs no labels.
+    Within each app and verdict of the judge, labels are weighted up to all its results there: how often the judge gives
+    which verdict is known from all results, and needs no labels.
     """
     by_app: defaultdict[str, list[Sequence[Label]]] = defaultdict(list)
     for of_one in labels.values():
@@ -93,7 +93,7 @@ def calibration(evaluator: str, version: str, labels: ByResult, frame: Frame) ->
             mine = [one for one in known if one.verdict == verdict]
             drawn = math.fsum(one.weight for one in mine)
             whole = math.fsum(one.weight for one in results if one.defect == verdict)
-            # Without results that are still kept: as many as the draws say.
+            # If no results are kept any more: as many as the draws say.
             factor = (whole if results else drawn / len(known)) / drawn if drawn else 0.0
             weighed += [LabelledResult(one.weight * factor, one.verdict, one.truth) for one in mine if factor > 0]
     cells = [_cell(weighed, *kind) for kind in product(_VERDICTS, repeat=2)] if weighed else []
@@ -141,7 +141,7 @@ def _summed(results: Iterable[ReviewableResult]) -> dict[bool, Sums]:
 
 
 def measure(summed: JudgeCalibration, labels: ByResult) -> JudgeMeasure:
-    """Measure a judge by what `calibration` has summed up, and people by the labels that they share."""
+    """Measure a judge by the sums of `calibration`, and people by the results that they have both labelled."""
     judged = Sums.total(
         Sums(one.results, one.results, one.weight, one.weight, one.weight_squares)
         if one.verdict
@@ -168,8 +168,8 @@ def measure(summed: JudgeCalibration, labels: ByResult) -> JudgeMeasure:
 def chance_of_lately(labels: ByResult, now: float) -> float:
     """Return `chance_if_as_good` for answers of the last `LATELY` against those before; 1 while nothing can be said.
 
-    Of labels that were drawn more often than their share of the traffic, only so many count, chosen by a hash: what is
-    left is as if drawn from all traffic alike.
+    Where more labels were drawn than the share of the traffic justifies, only a part counts, chosen by a hash: the rest
+    is as if drawn evenly from all traffic.
     """
     periods: defaultdict[bool, list[Sequence[Label]]] = defaultdict(list)
     for of_one in labels.values():
@@ -193,13 +193,13 @@ def _counts(labels: Sequence[Sequence[Label]]) -> LabelCounts:
 
 
 def _share_of_hash(name: str) -> float:
-    """Return a number between 0 and 1, evenly spread over names."""
+    """Return a number between 0 and 1, evenly distributed over names."""
     digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8, person=b"label-thin").digest()
     return int.from_bytes(digest, "big") / 2**64
 
 
 def _pairs(labels: Sequence[Label]) -> list[tuple[bool, bool, float]]:
-    """Return what each two people said of a result, by the names of both; together they count as one answer."""
+    """Return what each pair of people said about a result, ordered by name; all pairs together count as one answer."""
     said = sorted((one.reviewer, one.verdict is LabelVerdict.DEFECT) for one in labels if one.verdict != "cannot_tell")
     pairs = list(combinations([defect for _, defect in said], 2))
     return [(*one, 1.0 / len(pairs)) for one in pairs]

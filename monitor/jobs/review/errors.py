@@ -15,7 +15,7 @@ from monitor.storage import files
 from monitor.storage.history.answers import AnswerReader
 
 LABELS_AT_MOST: Final = 5_000
-"""The newest labelled results that are compared."""
+"""The most labelled results that are compared: the newest."""
 
 _DAYS: Final = 2 * 86_400.0
 
@@ -29,10 +29,10 @@ def find_errors(
 
     Args:
         folder: the storage folder.
-        slices: the configured ones, which are also looked at two together.
-        app: of the results.
-        evaluator: who judged.
-        labels: of one version of it, by result, the oldest first.
+        slices: the configured ones, which are also examined in pairs.
+        app: the app of the results.
+        evaluator: the evaluator that judged.
+        labels: labels of one of its versions, by result, oldest first.
     """
     told = [of_one for of_one in labels.values() if of_one[-1].app == app and of_one[-1].draw.measures]
     known = {of_one[-1].request_id: of_one for of_one in told[-LABELS_AT_MOST:] if truth_of(of_one) is not None}

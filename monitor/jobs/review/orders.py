@@ -1,6 +1,6 @@
-"""Which answers come next: drawn at random to measure the judge, or in an order that a person asks for.
+"""Decides which answer comes next: drawn at random to measure the judge, or in an order that a person asks for.
 
-Only draws have known chances. What comes in another order is `picked`: its labels are kept, and measure nothing unless
+Only draws have known chances. A case from any other order is `picked`: its labels are kept, but measure nothing unless
 the same answer is drawn later.
 """
 
@@ -29,15 +29,15 @@ from monitor.storage.incidents import IncidentReader
 from monitor.storage.labels import LabelStore
 
 NEWEST_AT_MOST: Final = 5_000
-"""The newest results of an app and evaluator among which cases are drawn."""
+"""The most results of an app and evaluator from which cases are drawn: the newest."""
 CHOICES_AT_MOST: Final = 10
-"""Incidents that are offered; of topics all."""
+"""Incidents that are offered. All topics are."""
 _FRESH: Final = 60.0
 _KEPT: Final = 16
 _SHOWN_FOR: Final = 600.0
-"""Seconds for which a case that one reviewer has open is given to no other."""
+"""Seconds for which a case that one reviewer has open is not given to others."""
 _SECOND_OPINION: Final = 10
-"""One case of so many is given to a second reviewer."""
+"""One case in this many is given to a second reviewer."""
 
 
 class ReviewOrder(StrEnum):
@@ -48,20 +48,20 @@ class ReviewOrder(StrEnum):
     FLIPS = "flips"  # the judge said the opposite when it was asked again
     USERS = "users"  # the user's feedback says the opposite of the judge
     NEWEST = "newest"
-    DISAGREED = "disagreed"  # two people disagree, and the reviewer has not said anything
+    DISAGREED = "disagreed"  # two people disagree, and this reviewer has not labelled it
     INCIDENT = "incident"  # the answers of one incident: defects and good ones in turn
     TOPIC = "topic"  # the questions of one topic
 
 
 class WantedOrder(NamedTuple):
-    """An order that a person asks for. `value`: the id of the incident, or the name of the topic; else empty."""
+    """An order that a person asks for. `value`: the id of the incident, the name of the topic, or empty."""
 
     order: ReviewOrder
     value: str = ""
 
     @classmethod
     def parse(cls, text: str) -> WantedOrder:
-        """Read `newest` or `incident:20260301-1a2b3c4d`; nothing is `measure`. Raises `InvalidData`."""
+        """Read `newest` or `incident:20260301-1a2b3c4d`; empty means `measure`. Raises `InvalidData`."""
         name, _, value = text.partition(":")
         try:
             found = cls(ReviewOrder(name or ReviewOrder.MEASURE), value)
@@ -74,7 +74,7 @@ class WantedOrder(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What `parse` reads."""
+        """The form that `parse` reads."""
         return f"{self.order}:{self.value}" if self.value else self.order.value
 
 
@@ -90,19 +90,19 @@ class QueuePlace(NamedTuple):
 
 
 class OrderChoices(NamedTuple):
-    """The incidents of a queue, the newest first, and the names of its topics."""
+    """The incidents of a queue, newest first, and the names of its topics."""
 
     incidents: Sequence[Incident]
     topics: Sequence[str]
 
 
 class CaseOrders:
-    """Finds the cases of each order. Its methods block and raise `MonitorError` where a file cannot be used.
+    """Finds the cases of each order. Its methods block and raise `MonitorError` if a file cannot be used.
 
     Args:
         folder: the storage folder.
-        labels: draws are noted there before they are returned.
-        clock: tells the time.
+        labels: where draws are recorded before they are returned.
+        clock: for the current time.
         own: the names of the configured evaluators.
         retention: seconds for which results are kept.
     """
@@ -121,7 +121,7 @@ class CaseOrders:
         self._shown: dict[str, tuple[str, float]] = {}
 
     def frame(self, place: QueuePlace) -> list[ReviewableResult]:
-        """Return the newest results, as they are now or were a minute ago."""
+        """Return the newest results, at most a minute old."""
         now = self._clock.now()
         read, found = self._frames.pop(place, (float("-inf"), []))
         if not 0 <= now - read < _FRESH:
@@ -134,7 +134,7 @@ class CaseOrders:
     def candidates(
         self, place: QueuePlace, wanted: WantedOrder, reviewer: str, known: Mapping[str, Sequence[Label]]
     ) -> Sequence[str]:
-        """Return results in the order in which to try them: some may be gone. `known`: all labels by result."""
+        """Return results in the order in which to try them, since some may be gone. `known`: all labels by result."""
         mine = {name for name, labels in known.items() if any(one.reviewer == reviewer for one in labels)}
         if wanted.order is ReviewOrder.MEASURE:
             return self._to_measure(place, known, mine, reviewer)
@@ -150,11 +150,11 @@ class CaseOrders:
         self._shown[result_id] = reviewer, now + _SHOWN_FOR
 
     def close(self, result_id: str) -> None:
-        """Note that no reviewer has a case open any more."""
+        """Note that a case is no longer open."""
         self._shown.pop(result_id, None)
 
     def choices(self, place: QueuePlace) -> OrderChoices:
-        """Return what the orders of one incident and of one topic can be asked for."""
+        """Return the incidents and topics that a reviewer can ask for."""
         since = self._clock.now() - self._retention
         incidents = [one.incident for one in self._incidents.newest(since=since, app=place.app)]
         own = [one for one in incidents if one.evaluator == place.evaluator]
@@ -180,9 +180,9 @@ class CaseOrders:
                 return frame
 
     def _of_incident(self, place: QueuePlace, incident: str) -> Iterable[ReviewableResult]:
-        """Return the answers from its beginning to its end, defects and good ones in turn, so that none is given away.
+        """Return the answers from its beginning to its end, alternating defects and good ones, to give nothing away.
 
-        Before the onset is known: from a window before it fired.
+        Until the onset is known, they begin one window before it fired.
         """
         record = self._incidents.find(incident)
         if record is None or (record.incident.app, record.incident.evaluator) != (place.app, place.evaluator):
@@ -255,13 +255,13 @@ def _by_id(one: ReviewableResult | None) -> str:
 
 
 def testable(frame: Sequence[ReviewableResult]) -> list[JudgedResult]:
-    """Return the results that may be drawn to measure the judge: of the half that measures, with something to read."""
+    """Return the results that may be drawn to measure the judge: in the half that measures, and with texts."""
     found = (one for one in frame if one.has_texts and is_test(one.request_id))
     return [JudgedResult(one.result_id, one.defect, one.score, one.weight, one.doubtful) for one in found]
 
 
 def truths_of(known: Mapping[str, Sequence[Label]]) -> dict[str, bool]:
-    """Return by result whether people call the answer a defect; without those of which they cannot tell."""
+    """Return, by result, whether people call the answer a defect, without results on which they cannot decide."""
     return {name: truth for name, labels in known.items() if (truth := truth_of(labels)) is not None}
 
 

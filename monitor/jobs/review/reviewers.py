@@ -1,4 +1,4 @@
-"""Who may review: names and tokens in a file, which is read again when it changes. Also the section `review`."""
+"""Who may review: names and tokens in a file that is read again when it changes. Also the section `review`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ReviewerSettings(Component):
 
 
 class ReviewSettings(Component):
-    """Labels by people, given on the page (docs/review.md)."""
+    """Labels that people give in the web UI (docs/review.md)."""
 
     enabled: bool = False
     """Let people label answers under `/review` of the UI. Needs `reviewers` and `storage: {texts: all}`."""
@@ -44,8 +44,8 @@ class ReviewSettings(Component):
     """Who may review."""
 
     blind: bool = True
-    """Show the judge's verdict, its explanation and what it marked only after the reviewer's own. What is seen first is
-    agreed with more often, and such labels make a judge look better than it is."""
+    """Show the judge's verdict, its explanation and its marks only after the reviewer's own label. People tend to agree
+    with a verdict that they see first, and such labels make a judge look better than it is."""
 
     @model_validator(mode="after")
     def _has_reviewers(self) -> Self:
@@ -62,7 +62,7 @@ class Reviewer(NamedTuple):
 
 
 class Reviewers:
-    """The reviewers in the file `path`. Raises `ConfigError` if it cannot be read or names none."""
+    """The reviewers in the file `path`. Raises `ConfigError` if it cannot be read or names no reviewer."""
 
     def __init__(self, path: Path, clock: Clock, events: Events) -> None:
         self._events = events
@@ -72,7 +72,7 @@ class Reviewers:
         self._all_failed: deque[float] = deque(maxlen=_ALL_FAILURES)
 
     def identify(self, token: str, peer: str) -> Reviewer | None:
-        """Return whose token this is; None for a wrong one.
+        """Return the reviewer with this token, or None for a wrong token.
 
         Raises `Overloaded` after ten wrong tokens from the same peer in a minute, or a hundred in all.
         """
@@ -113,7 +113,7 @@ class Reviewers:
 
 
 def readable_by_others(path: Path) -> str:
-    """Return a warning where other users can read the file; else an empty string."""
+    """Return a warning if other users can read the file; else an empty string."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError:
@@ -142,7 +142,7 @@ def read_reviewers(path: Path) -> tuple[Reviewer, ...]:
             raise ConfigError(f"{what} {str(path)!r}: line {number}: a token needs at least {_SHORTEST} characters")
         digest = bytes.fromhex(hashed[1]) if hashed else hashlib.sha256(parts["token"].encode()).digest()
         if digest in found:
-            raise ConfigError(f"{what} {str(path)!r}: line {number} repeats a token: give each reviewer another")
+            raise ConfigError(f"{what} {str(path)!r}: line {number} repeats a token: give each reviewer their own")
         found[digest] = Reviewer(parts["name"], digest)
     if not found:
         raise ConfigError(f"{what} {str(path)!r} names no reviewer; a line is `name: token`")

@@ -21,7 +21,7 @@ class TelemetrySettings(OtlpSettings):
 
     endpoint: Address | None = None
     """URL of the OTLP receiver: `http://collector:4317` for gRPC, `http://collector:4318` for HTTP (`/v1/traces` and
-    `/v1/logs` are appended). Default: nothing is sent."""
+    `/v1/logs` are appended). Default: send nothing."""
 
     traces: Rate = 0.01
     """Share of the monitor's own traces to record: deliveries, and cases with their evaluations."""

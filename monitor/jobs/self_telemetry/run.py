@@ -27,7 +27,7 @@ EVERY: Final = 1.0
 """Seconds between two attempts to send."""
 
 LIMIT: Final = 4096
-"""The most items of one signal that wait. Further ones are dropped and counted."""
+"""The most queued items of one signal. Further ones are dropped and counted."""
 
 _AT_ONCE: Final = 512
 _LAST_PAUSE: Final = 60.0  # seconds; doubled from `EVERY` after each failure
@@ -36,7 +36,7 @@ _LAST_PAUSE: Final = 60.0  # seconds; doubled from `EVERY` after each failure
 class Outbox:
     """The items of one signal to send. `put` is called from any thread, the rest on the event loop.
 
-    `on_attempt` is called after each attempt: with None on success, else with the reason of the failure.
+    `on_attempt` is called after each attempt: with None on success, else with the reason for the failure.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Outbox:
             await self._send_some()
 
     def close(self) -> None:
-        """Drop and count what is still queued."""
+        """Drop and count the items that are still queued."""
         self._dropped.inc(len(self._waiting))
         self._waiting.clear()
         if self._sender is not None:
@@ -91,7 +91,7 @@ class Outbox:
         except MonitorError as refused:
             error = refused
             self._dropped.inc(len(batch))
-        except Exception as unexpected:  # noqa: BLE001 - the SDK may raise anything; the monitor goes on without its spans
+        except Exception as unexpected:  # noqa: BLE001 - the SDK may raise anything; the monitor goes on without spans
             error = MonitorError(f"the exporter failed: {type(unexpected).__name__}")
             self._dropped.inc(len(batch))
         except BaseException:  # cancelled: `close` counts it
@@ -104,7 +104,7 @@ class Outbox:
         self._on_attempt(self._signal, error)
 
 
-_LAST_WORDS: Final = 1.5  # seconds at shutdown to send what is queued
+_LAST_WORDS: Final = 1.5  # seconds at shutdown to send queued items
 
 
 @asynccontextmanager

@@ -36,7 +36,7 @@ _current: ContextVar[_Recorded | None] = ContextVar("own_work", default=None)
 
 
 def current() -> Context:
-    """Return the trace context of the current work; empty if that is not recorded."""
+    """Return the trace context of the current work; empty if it is not recorded."""
     work = _current.get()
     return Context() if work is None else set_span_in_context(work.span, Context())
 
@@ -145,14 +145,14 @@ class _HandOver(SpanProcessor):
 
 
 def plain(value: object) -> Fact:
-    """Return a value that can be encoded. One that cannot would block the whole batch."""
+    """Return a value that can be encoded. A value that cannot be encoded would block the whole batch."""
     if isinstance(value, bool | float) or (isinstance(value, int) and abs(value) <= _INT64):
         return value
     return str(value)[:_LONGEST].encode("utf-8", "replace").decode()
 
 
 def _nanoseconds(seconds: float) -> int:
-    return round(seconds * 1e6) * 1000  # seconds as a float have no more than microseconds
+    return round(seconds * 1e6) * 1000  # a float of seconds resolves only microseconds
 
 
 _SEVERITIES: Final = {

@@ -24,10 +24,10 @@ from monitor.statistics.limits import CalendarCap
 from monitor.telemetry.metrics import total
 
 MAX_TIMES: Final = 5
-"""Evaluations in one trial at most."""
+"""The most evaluations in one trial."""
 
 TIMEOUT: Final = 300.0
-"""Seconds that one trial may take; then it ends with the evaluations that have finished."""
+"""Seconds that one trial may take; it then ends with the evaluations finished so far."""
 
 _HOUR: Final = 3600.0
 _KEPT, _KEPT_FOR, _TIDY_INTERVAL = 20, _HOUR, 60.0  # results with their texts, in memory only
@@ -45,12 +45,12 @@ class Trial:
         self.result: TrialResult | None = None
         """The evaluations that have finished; None before the first."""
         self.error = ""
-        """Why there are fewer evaluations than requested; empty where there are not."""
+        """Why there are fewer evaluations than requested; empty if there are not."""
         self.finished = anyio.Event()
 
     @property
     def evaluator(self) -> str:
-        """The name of the evaluator that is tried."""
+        """The name of the tried evaluator."""
         return self.evaluators[0].evaluator.name
 
     @property
@@ -95,7 +95,7 @@ class TrialQueue:
         Raises:
             Overloaded: another trial is running, or the limit per hour is reached.
             InvalidData: the result has no texts, or they cannot be read.
-            ConfigError: the evaluator is not at work, or `times` is out of range.
+            ConfigError: the evaluator is not working, or `times` is out of range.
         """
         one = self._working.get(evaluator)
         if one is None:
@@ -121,12 +121,12 @@ class TrialQueue:
         return trial
 
     def find(self, name: str) -> Trial | None:
-        """Return the trial of this name, for an hour and as long as there are fewer than twenty newer ones."""
+        """Return the trial of this name; it is kept for an hour and while there are fewer than twenty newer ones."""
         self._tidy()
         return self._kept.get(name)
 
     async def run(self) -> None:
-        """Run the trials that are started, until cancelled. Never raises."""
+        """Run started trials until cancelled. Never raises."""
         async with anyio.create_task_group() as beside:
             beside.start_soon(self._tidy_regularly)
             while True:
@@ -158,7 +158,7 @@ class TrialQueue:
                 trial.error = f"The trial was stopped after {TIMEOUT:.0f} s."
         except MonitorError as error:
             trial.error = f"The evaluator cannot run: {error}"
-        except Exception as error:  # noqa: BLE001 - the monitor goes on
+        except Exception as error:  # noqa: BLE001 - the monitor keeps running
             trial.error = f"The trial failed: {type(error).__name__}."
         finally:
             self._count(trial, total(standalone.metrics.judge_cost))

@@ -33,7 +33,7 @@ _TEXTS: Final = (
 
 
 def of_row(row: Mapping[str, Any]) -> Case | None:
-    """Return the case of a result that was stored with its texts; None where it has none, or they cannot be read.
+    """Return the case of a result that was stored with its texts; None if it has no texts, or they cannot be read.
 
     The service's own prompt and expected answers are missing: the history does not store them.
     """
@@ -75,8 +75,8 @@ class TrialRun:
 class TrialResult:
     """The evaluations of a trial, in order.
 
-    `settings` are those of the judge, None for a local evaluator; `together` the evaluators that shared the calls;
-    `dollars` the cost so far.
+    `settings` are the judge's, None for a local evaluator; `together` are the evaluators that shared the calls;
+    `dollars` is the cost so far.
     """
 
     evaluator: ConfiguredEvaluator
@@ -99,7 +99,7 @@ class TrialResult:
 
     @property
     def remedy(self) -> str:
-        """What to do about the set-up or the address of the judge; empty where nothing says that it is to blame."""
+        """How to fix the set-up or the address of the judge; empty if neither seems to be at fault."""
         if self.settings is None:
             return ""
         place = place_of(self.evaluator.judge)
@@ -108,7 +108,7 @@ class TrialResult:
         return next(filter(None, (remedy_in(detail, place, self.settings) for detail in details)), "")
 
     def temperature(self, exchange: Exchange) -> float | None:
-        """Return the temperature of a call; None where the provider's own applies."""
+        """Return the temperature of a call; None if the provider's default applies."""
         configured = self.settings.temperature if self.settings is not None else None
         return configured if exchange.call.temperature is None else exchange.call.temperature
 
@@ -130,9 +130,9 @@ async def run(
 ) -> TrialResult:
     """Evaluate a case `times` times, one after the other, bypassing caches.
 
-    `evaluators` are those of `group`; `settings` those of the judge, None for a local evaluator. `runtime` is for this
-    trial alone and gets all its metrics. `progress` is called with the result so far after each evaluation. Raises
-    `ConfigError` where the judge cannot work.
+    `evaluators` come from `group`; `settings` are the judge's, None for a local evaluator. `runtime` is for this trial
+    alone and gets all its metrics. `progress` is called with the result so far after each evaluation. Raises
+    `ConfigError` if the judge cannot work.
     """
     exchanges: list[Exchange] = []
     first, together = evaluators[0], tuple(other.evaluator.name for other in evaluators[1:])
