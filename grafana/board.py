@@ -33,7 +33,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The variables of a dashboard besides data source and job; their values are label values of the series `of`."""
+    """The variables of a dashboard other than data source and job; their values are label values of the series `of`."""
 
     of: str = "ragmonitor_evaluations_total"
     many_apps: bool = False
@@ -51,7 +51,7 @@ class Chosen:
 
 
 def made(uid: str, title: str, description: str, chosen: Chosen, rows: Sequence[Row]) -> build.Dashboard:
-    """Build a dashboard with these rows. Panels of a row with an empty title stand without a row."""
+    """Build a dashboard with these rows. Panels of a row with an empty title are shown without a row."""
     found = (
         build.Dashboard(title)
         .uid(f"ragmonitor-{uid}")
@@ -87,7 +87,7 @@ def to_json(board: build.Dashboard) -> str:
         panel["id"] = number
     for one in (*document["links"], *document["annotations"]["list"]):
         del one["placement"]  # the SDK's default, which would hide it in a menu
-    # `kubectl apply` notes a whole config map down in an annotation, which has a limit: so lines have no indent.
+    # `kubectl apply` copies a whole config map into an annotation of limited size: so lines have no indent.
     return json.dumps(document, indent=0, ensure_ascii=False, sort_keys=True) + "\n"
 
 
@@ -119,7 +119,7 @@ def _variables(chosen: Chosen) -> list[Any]:
     window = (
         build.CustomVariable("window")
         .label("Window")
-        .description("Rates are of this time up to each point of a graph. A longer window knows more and later.")
+        .description("Each point of a graph is the rate over the window before it. Longer: more certain, slower.")
         .values(",".join(WINDOWS))
         .current(model.VariableOption(selected=True, text="1h", value="1h"))
         .options([model.VariableOption(selected=one == "1h", text=one, value=one) for one in WINDOWS])
@@ -130,7 +130,7 @@ def _variables(chosen: Chosen) -> list[Any]:
 def _asked(
     name: str, label: str, query: str, *, many: bool, pattern: str = "", some: bool = False
 ) -> build.QueryVariable:
-    """`some`: not every value is offered, so "all" means those that are."""
+    """Build a variable. `some`: not every value is offered, so "all" means those that are."""
     variable = (
         build.QueryVariable(name)
         .label(label)
@@ -151,7 +151,7 @@ def _asked(
 def _annotations(chosen: Chosen) -> list[Any]:
     evaluator = ', evaluator=~"$evaluator|"' if chosen.evaluators else ""
     firing = f'ALERTS{{alertname=~"Rag.+", alertstate="firing"{evaluator}, '
-    alerts = f'{firing}{chosen.matcher}}}\nor\n{firing}app=""}}'  # some are about the monitor, and of no app
+    alerts = f'{firing}{chosen.matcher}}}\nor\n{firing}app=""}}'  # some are about the monitor, not an app
     found = [_annotation("Alerts", "red", alerts, "{{alertname}} {{severity}}", "{{app}} {{evaluator}}")]
     if chosen.evaluators:
         began = selector("ragmonitor_service_version_start_timestamp_seconds", chosen.matcher, EVALUATOR)

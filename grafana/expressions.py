@@ -1,8 +1,8 @@
 """The dashboards' queries: sums of raw counters over replicas, then rates and limits.
 
-Limits are those that `rag-monitor rules` records: computed from counters, each would read them a hundred times. Slices
-and rates of another severity are not recorded; their limits are computed here, for answers that weigh what is typical.
-A test compares both with `monitor/statistics/rates.py` over a real Prometheus.
+Limits are those recorded by `rag-monitor rules`: computed from counters, each would read them a hundred times. Rates of
+slices and of other severities are not recorded; their limits are computed here, assuming answers of typical weight. A
+test compares both with `monitor/statistics/rates.py` over a real Prometheus.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from monitor.statistics.rates import Z_95
 JOB = 'job=~"$job"'
 APP, EVALUATOR = 'app=~"$app"', 'evaluator=~"$evaluator"'
 ONE_APP = 'app="$app"'
-"""For dashboards of one app: Grafana escapes a value for a regular expression only in a variable with many values."""
+"""For dashboards of one app: Grafana escapes values for regular expressions only in variables with several values."""
 INSTANCE = 'instance=~"$instance"'
 WINDOW = "$window"
 DEFECTS = 'defect="true"'
@@ -62,7 +62,7 @@ class Rate:
     sliced: str = ""
     """The label of the slice, or `defect_rule` for the rates by alerts' own rules; empty: neither."""
     defect: str = DEFECTS
-    """The matcher of a defect, such as another severity."""
+    """The matcher of a defect, for example of another severity."""
 
     @property
     def _by(self) -> str:
@@ -91,12 +91,12 @@ class Rate:
         return self._or_none(self._sum("_weight", self.defect))
 
     def _or_none(self, found: str) -> str:
-        """Add 0 where a slice has no defects: series of slices begin with their first event."""
+        """Add 0 if a slice has no defects: series of slices begin with their first event."""
         return f"({found} or {self.weight} * 0)" if self.sliced else found
 
     @property
     def rate(self) -> str:
-        """The rate, 0 to 1; no series where nothing was scored."""
+        """The rate, 0 to 1; no series if nothing was scored."""
         return f"{self.defects}\n/\n({self.weight} > 0)"
 
     @property
@@ -120,9 +120,9 @@ class Rate:
         return not self.sliced and self.defect == DEFECTS and not self.offset
 
     def _odds(self, *, good: bool) -> str:
-        """Return the limit of the odds of good answers or of defects, in a form in which each term is seldom repeated.
+        """Return the limit of the odds of good answers or of defects, in a form that repeats each term rarely.
 
-        With e for the variance, p for the share with one answer more and q = p (1 - p), the cube root of the factor is
+        With e for the variance, p for the share with one more answer and q = p (1 - p), the cube root of the factor is
         (1 - e + q e^2 + z sqrt(e (1 - q (k^2/4 - (e - k/2)^2)))) / ((c - e p)^2 - c^2 + 1), k = 4 + z^2, c = k/2 - 1.
         """
         every = self._sum("_weight_squares")
@@ -148,8 +148,8 @@ class Rate:
     def leading(self, expression: str) -> str:
         """Return `expression` for the version with the most scores within the window, by app and evaluator.
 
-        During a rollout there are two versions. They measure differently: neither their sum nor their mean means
-        anything.
+        During a rollout there are two versions. They measure differently, so neither their sum nor their mean is
+        meaningful.
         """
         return (
             f"max by (app, evaluator) (\n(\n{expression}\n)\nand {BY_EVALUATOR.on_version}\n"

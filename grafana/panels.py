@@ -1,4 +1,4 @@
-"""The kinds of panels. Each has a unit, and a description that says what few data do to it."""
+"""The kinds of panels. Each has a unit, and a description that says how it behaves with little data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Properties: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One line, or one per label set; `legend` in Grafana's syntax, with `{{label}}`."""
+    """One line, or one per label set; `legend` is in Grafana's syntax, with `{{label}}`."""
 
     expression: str
     legend: str = ""
@@ -50,7 +50,7 @@ def curve(
     overrides: Mapping[str, Properties] | None = None,
     empty: str = "none in this time",
 ) -> timeseries.Panel:
-    """Build a graph over time. `overrides` are by name of line; a name with `*` is a pattern."""
+    """Build a graph over time. `overrides` are by line name; a name with `*` is a pattern."""
     panel = (
         timeseries.Panel()
         .title(title)

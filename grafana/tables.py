@@ -17,7 +17,7 @@ from grafana.panels import COUNT, DATASOURCE, GREY, ORANGE, SHARE, Properties, o
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: the value of a query, or without one a label."""
+    """A column of a table: the value of a query or, without a query, a label."""
 
     name: str
     query: str = ""
@@ -28,8 +28,8 @@ class Column:
     """Whether to show a small graph over the dashboard's time range instead of the current value."""
 
     rows: str = ""
-    """A query that finds every row, for a column whose own query may find nothing at all. Grafana joins columns by the
-    labels that all of them have: one without a row would leave the table with its first column alone."""
+    """A query that returns every row, for a column whose own query may return nothing at all. Grafana joins columns by
+    the labels that all of them have: a column without rows would leave the table with its first column alone."""
 
 
 def rows(

@@ -53,8 +53,8 @@ def _figures() -> list[Panel]:
     return [
         figure(
             "Spent in the last day",
-            "US dollars over all models, by the price list or configured prices. In a monitor's first day, the hours"
-            " so far.",
+            "US dollars over all models, by the price list or configured prices. On a monitor's first day, only"
+            " the hours so far.",
             DOLLARS,
             Query(increase("ragmonitor_judge_cost_dollars_total", by="", window="1d")),
             empty="no judge",
@@ -84,7 +84,7 @@ def _figures() -> list[Panel]:
         ),
         figure(
             "Circuit breakers open",
-            "Models with calls that are stopped now because of failures.",
+            "Models whose calls are currently stopped because of failures.",
             COUNT,
             Query(f"sum({selector('ragmonitor_judge_breaker_open')})"),
             steps=((None, GREEN), (1, RED)),
@@ -128,7 +128,7 @@ def _seconds() -> Panel:
     return curve(
         "Call time",
         "Median and 95th percentile of the calls within the window, by model. With fewer than about 20 calls the"
-        " upper line is the slowest one.",
+        " upper line is the slowest call.",
         SECONDS,
         Query(quantile(0.5, name, by="model"), "{{model}}: p50"),
         Query(quantile(0.95, name, by="model"), "{{model}}: p95"),
@@ -167,7 +167,7 @@ def _states() -> Panel:
 def _outcomes() -> Panel:
     return curve(
         "Calls by outcome",
-        "Calls per second over all models. Any outcome other than `ok` and `cached` is the reason for a failure.",
+        "Calls per second over all models. Any outcome other than `ok` and `cached` is the reason of a failure.",
         "reqps",
         Query(
             f"sum by (outcome) (rate({selector('ragmonitor_judge_requests_total')}[{STEP}])) > 0",
@@ -182,8 +182,8 @@ def _outcomes() -> Panel:
 def _unscored() -> Panel:
     return curve(
         "Unscored evaluations by reason",
-        "Evaluations within the window before each point that failed. They are in no rate: neither 0 nor 1. The"
-        " runbook of `RagUnscoredHigh` explains each reason.",
+        "Failed evaluations within the window before each point. They count in no rate, neither as good nor as"
+        " defective. The runbook of `RagUnscoredHigh` explains each reason.",
         COUNT,
         Query(f"{increase('ragmonitor_unscored_total', APP, EVALUATOR, by='reason')} > 0", "{{reason}}"),
         stacked=True,
@@ -201,7 +201,7 @@ def _canary() -> Panel:
         "Canary: results that differ from the reference",
         "Share of a day's results on the fixed set of cases that differ from the reference, and (dashed) the"
         " tolerated share. A rise means that the judge changed, not the service. 24 cases three times a day are few:"
-        " `RagJudgeDrifted` allows for chance, this line does not.",
+        " `RagJudgeDrifted` allows for chance, but this line does not.",
         SHARE,
         Query(f"sum {by} (increase({moved}[1d]))\n/\n(sum {by} (increase({scored}[1d])) > 0)", "{{evaluator}}"),
         Query(f"max {by} ({tolerance})", "{{evaluator}}: tolerance"),
@@ -218,8 +218,8 @@ def _canary() -> Panel:
 def _repeats() -> Panel:
     return curve(
         "Rechecks: same result?",
-        "Cases scored a second time within the last day, by whether both results agree on defect or not. The share"
-        " of `other` is the judge's own noise. Few cases are rechecked, so look at a whole day.",
+        "Cases scored a second time within the last day, by whether both results agree on whether it is a defect. The"
+        " share of `other` is the judge's own noise. Few cases are rechecked, so look at a whole day.",
         COUNT,
         Query(
             increase("ragmonitor_judge_rechecks_total", EVALUATOR, by="outcome", window="1d"),

@@ -26,7 +26,7 @@ def _lag() -> Panel:
 def _unfinished() -> Panel:
     return curve(
         "Uncommitted messages",
-        "Messages consumed and not yet committed, by replica. They are received again after a crash.",
+        "Messages consumed but not yet committed, by replica. After a crash they are received again.",
         COUNT,
         Query(selector("ragmonitor_consumer_unfinished_messages", INSTANCE), "{{instance}}"),
         width=8,
@@ -53,7 +53,7 @@ def _rebalances() -> Panel:
     failed = increase("ragmonitor_consumer_commits_total", INSTANCE, 'outcome="failed"', by="")
     return curve(
         "Rebalances, rebuilds, failed commits",
-        "Within the window before each point. Look into `lost` partitions and rebuilds for `poll_stuck`; a few"
+        "Within the window before each point. Investigate `lost` partitions and rebuilds for `poll_stuck`; a few"
         " rebalances during a rollout are normal.",
         COUNT,
         Query(increase("ragmonitor_consumer_rebalances_total", INSTANCE, by="kind"), "partitions {{kind}}"),
@@ -71,7 +71,7 @@ def _dead() -> Panel:
     return curve(
         "Dead letters and expired messages",
         "Messages within the window that could not be read, by reason, and messages that the topic's retention"
-        " deleted before they were read. Expired messages are in no rate.",
+        " deleted before they were read. Expired messages count in no rate.",
         COUNT,
         Query(f"{dead} > 0", "{{topic}}: {{reason}}"),
         Query(f"{expired} > 0", "{{topic}}: expired"),

@@ -15,7 +15,7 @@ _QUALITY, _RETRIEVAL = (f"/d/ragmonitor-{board}?{_VARIABLES}" for board in ("qua
 
 
 def board() -> build.Dashboard:
-    """Build the dashboard that says whether anything is wrong, and where."""
+    """Build the dashboard that shows whether anything is wrong, and where."""
     return made(
         "overview",
         "RAG quality / Overview",
@@ -36,15 +36,15 @@ def _figures() -> list[Panel]:
     return [
         figure(
             "Alerts firing",
-            "Alerts that fire now. Needs the output of `rag-monitor rules` in Prometheus; without it, shows none.",
+            "Alerts firing now. Needs the output of `rag-monitor rules` in Prometheus; without it, shows none.",
             COUNT,
             Query('count(ALERTS{alertname=~"Rag.+", alertstate="firing", app=~"$app|"})'),
             steps=((None, GREEN), (1, RED)),
         ),
         figure(
             "Answers received",
-            "Traces and rows received within the window, from all sources, before sampling. A trace of several services"
-            " counts for the one whose part came first.",
+            "Traces and rows received within the window, from all sources, before sampling. A trace across several"
+            " services counts for the service whose part came first.",
             COUNT,
             Query(increase("ragmonitor_traces_received_total", APP, by="")),
             empty="nothing received",
@@ -59,7 +59,7 @@ def _figures() -> list[Panel]:
         ),
         figure(
             "Unscored",
-            "Share of the evaluations within the window that failed. They are in no rate; the Judge dashboard shows"
+            "Share of the evaluations within the window that failed. They count in no rate; the Judge dashboard shows"
             " the reasons. Alert: `RagUnscoredHigh`.",
             SHARE,
             Query(f"{unscored} / ({unscored} + {judged} > 0)"),
@@ -106,9 +106,9 @@ def _columns() -> list[Column]:
 
 _MEANING = (
     " State: above critical or above warning if the whole 95 % interval is; within threshold if the interval is"
-    " below it, or enough answers were scored to show twice the threshold; otherwise too few to tell. During a"
-    " rollout, shows the version with the most scores. Few: under 30 scored, where one answer moves the rate by more"
-    " than 3 points."
+    " below it, or if enough answers were scored to reveal twice the threshold; otherwise too few to tell. During a"
+    " rollout, shows the version with the most scores. Few: under 30 scored, so that one answer moves the rate by"
+    " more than 3 points."
 )
 
 
@@ -130,9 +130,9 @@ def _trends() -> Panel:
     rate = Rate()
     return curve(
         "Defect rates",
-        "For evaluators with a threshold; each point covers the window before it. Intervals are left out because"
-        " they would overlap: with few scored answers, lines jump by chance. The Quality dashboard has intervals and"
-        " all evaluators.",
+        "For evaluators with a threshold; each point covers the window before it. Intervals are left out because they"
+        " would overlap. With few scored answers, lines jump by chance. The Quality dashboard has intervals and all"
+        " evaluators.",
         SHARE,
         Query(f"{rate.leading(rate.rate)}\nand on (app, evaluator)\n{threshold()}", "{{app}} / {{evaluator}}"),
         width=24,
@@ -162,7 +162,7 @@ def _contexts() -> Panel:
     return rows(
         "How contexts came about",
         "One row per app: the shares of its answers within the window by how their context came about, estimated for"
-        " all traffic. Evaluators of the context skip answers without a retrieval, and those with one that was not"
+        " all traffic. Evaluators of the context skip answers without a retrieval, and answers whose retrieval was not"
         " recorded. With few answers, shares are rough.",
         Column("app", properties=link("Retrieval of this app", f"{_RETRIEVAL}&var-app=${{__value.raw}}")),
         *(

@@ -59,7 +59,7 @@ def _figures() -> list[Panel]:
         figure(
             "Lost",
             "Share of traces within the window that were unreadable, too large, expired in the spool, or set aside"
-            " because workers ended on them. Traces left out by head sampling are not lost: the weights account for"
+            " because workers died on them. Traces left out by head sampling are not lost: the weights account for"
             " them. Rough with few traces.",
             SHARE,
             Query(f"{lost} / ({received} > 0)"),
@@ -104,8 +104,8 @@ def _ledger() -> Panel:
     traces = per_second("ragmonitor_traces_total", APP, INSTANCE, 'outcome!="read"', by="outcome")
     return curve(
         "Outcomes of requests and traces",
-        "Requests in traces per second, and traces without a request, by outcome; each has exactly one. `evaluated`"
-        " ones were evaluated; `sampled_out` and `filtered` are by configuration; docs/concepts.md explains all.",
+        "Requests in traces per second, and traces without a request, by outcome; each has exactly one. `sampled_out`"
+        " and `filtered` follow from the configuration; docs/concepts.md explains all outcomes.",
         "cps",
         Query(f"{per_second('ragmonitor_requests_total', APP, INSTANCE, by='outcome')} > 0", "{{outcome}}"),
         Query(f"{traces} > 0", "{{outcome}}"),
@@ -133,8 +133,8 @@ def _balance() -> Panel:
     of_requests = [f"sum({selector(f'ragmonitor_requests_{name}', APP, INSTANCE)})" for name in names]
     return curve(
         "Unaccounted traces and requests",
-        "Received minus ended minus pending since the start of each replica: always 0. Anything else is lost silently,"
-        " a bug in the monitor.",
+        "Received minus ended minus pending since the start of each replica: always 0. Any other value means silent"
+        " loss, which is a bug in the monitor.",
         COUNT,
         Query(f"{received} - {ended} - {pending}", "unaccounted traces"),
         Query(" - ".join(of_requests), "unaccounted requests"),
@@ -224,7 +224,7 @@ def _durations() -> Panel:
     return curve(
         "Evaluation time",
         "95th percentile within the window by evaluator, including the wait for the judge. With fewer than about 20"
-        " evaluations it is the slowest one.",
+        " evaluations it is the slowest evaluation.",
         SECONDS,
         Query(
             quantile(0.95, "ragmonitor_evaluation_duration_seconds", INSTANCE, by="evaluator"),
@@ -283,8 +283,8 @@ def _events() -> Panel:
 def _sink_lag() -> Panel:
     return curve(
         "Sinks: how far behind",
-        "Age of the oldest result that a sink has still to get, in the replica that is furthest behind. It grows while"
-        " the receiver fails; the results wait in the history.",
+        "Age of the oldest result that a sink has yet to deliver, in the replica that is furthest behind. It grows"
+        " while the receiver fails; the results wait in the history.",
         SECONDS,
         Query(f"max by (sink) ({selector('ragmonitor_sink_lag_seconds', INSTANCE)})", "{{sink}}"),
         empty="no sink follows the history",
@@ -294,7 +294,7 @@ def _sink_lag() -> Panel:
 def _sent() -> Panel:
     return curve(
         "Sinks: results sent",
-        "Results that the receivers took within the window before each point.",
+        "Results accepted by the receivers within the window before each point.",
         COUNT,
         Query(increase("ragmonitor_sink_results_total", INSTANCE, 'outcome="sent"', by="sink"), "{{sink}}"),
         empty="no sink follows the history",

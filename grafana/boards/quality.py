@@ -85,7 +85,7 @@ def _week() -> Panel:
         "This week and last week",
         "The rate with its 95 % interval, and the rate at the same time a week earlier. A rate within the other's"
         " band is no change. Empty in the first week, and if Prometheus keeps less than eight days. With few scored"
-        " answers both jump; `RagDefectRateRegression` compares with all of the last seven days.",
+        " answers both jump; `RagDefectRateRegression` compares with all of the seven days before.",
         Query(now.leading(now.rate), "rate"),
         Query(now.leading(now.lower), "lower"),
         Query(now.leading(now.upper), "upper"),
@@ -123,7 +123,7 @@ def _slices() -> Panel:
     return rows(
         "By slice",
         "The rate for each value of the chosen slice over the window, with its 95 % interval. Configure slices with"
-        " `slices`. Up to 20 values per app, the rest is `__other__`; (none) means the attribute is missing. Each"
+        " `slices`. Up to 20 values per app; the rest is `__other__`. (none) means that the attribute is missing. Each"
         " value has few scored answers: compare intervals, not rates. Few: under 30.",
         Column("value", properties=UNSET),
         Column("rate", rate.rate, SHARE, {"custom.width": 80}),
@@ -163,8 +163,8 @@ def _rules() -> Panel:
     return rows(
         "By the defect rules of alerts",
         "For alerts with a `defect` of their own: the rate by that rule over the window, with its 95 % interval and its"
-        " thresholds. The interval takes answers one by one; alerts count bad answers of a session together, so theirs"
-        " may be wider. Few: under 30 scored.",
+        " thresholds. This interval treats answers as independent; alerts count bad answers of a session together, so"
+        " theirs may be wider. Few: under 30 scored.",
         Column("evaluator"),
         Column("rule", label="defect_rule"),
         Column("rate", rate.rate, SHARE, {"custom.width": 80}),
@@ -194,12 +194,12 @@ def _rules_trend() -> Panel:
 def _late() -> Panel:
     return curve(
         "Late results",
-        "Results that arrived more than `traffic.late_after` after the answer, by outcome. They are in no rate"
-        " above, so a backlog raises no alert.",
+        "Results that arrived more than `traffic.late_after` after the answer, by outcome. They count in no rate above,"
+        " so a backlog raises no alert.",
         COUNT,
         Query(increase("ragmonitor_late_evaluations_total", ONE_APP, EVALUATOR, by="outcome"), "{{outcome}}"),
         overrides=colours({"passed": GREEN, "defect": RED, "unscored": ORANGE, "skipped": GREY}),
-        empty="none was late",
+        empty="no late results",
     )
 
 
@@ -209,7 +209,7 @@ def _aside() -> Panel:
     bad, scored = (selector(of, ONE_APP, EVALUATOR, f'outcome=~"{outcome}"') for outcome in ("defect", "passed|defect"))
     return curve(
         "Defect rate of non-production traffic",
-        "Experiments, synthetic and internal requests, which are in no rate above. Without intervals: with few"
+        "Experiments, synthetic and internal requests, which count in no rate above. Without intervals: with few"
         " scored answers it jumps by chance. One line per version of an evaluator.",
         SHARE,
         Query(

@@ -79,8 +79,9 @@ def _context() -> Panel:
     return curve(
         "How contexts came about",
         "Shares of all answers within the window, estimated for all traffic. An answer after a retrieval that found"
-        " nothing counts in all rates; evaluators of the context skip one without a retrieval, or with one that was not"
-        " recorded. Alerts: `RagRetrievalEmptyHigh` and `RagContextNotRecorded`. With few answers, shares are rough.",
+        " nothing counts in all rates; evaluators of the context skip answers without a retrieval, and answers whose"
+        " retrieval was not recorded. Alerts: `RagRetrievalEmptyHigh` and `RagContextNotRecorded`. With few answers,"
+        " shares are rough.",
         SHARE,
         Query(context_share(ONE_APP), "{{status}}"),
         stacked=True,
@@ -97,7 +98,7 @@ def _seen() -> Panel:
     return curve(
         "Requests with each field",
         "Share of the requests read within the window that have question, context, answer and so on, by the dialect"
-        " of their traces. Missing fields cannot be evaluated; `rag-monitor coverage` says how to send them.",
+        " of their traces. Missing fields cannot be evaluated; `rag-monitor coverage` shows how to send them.",
         SHARE,
         Query(f"{fields}\n/ on (convention) group_left ()\n({read} > 0)", "{{convention}}: {{field}}"),
         most=1.0,
@@ -124,12 +125,12 @@ def _without() -> Panel:
 def _skipped() -> Panel:
     return curve(
         "Skipped evaluations by reason",
-        "Evaluations within the window that do not apply, for the chosen evaluators. `no_retrieval` where you"
-        " expect one means that the trace does not show it; `context_not_recorded`, that it does not carry its texts.",
+        "Evaluations within the window that do not apply, for the chosen evaluators. An unexpected `no_retrieval`"
+        " means that the trace does not show the retrieval; `context_not_recorded` means that it lacks the texts.",
         COUNT,
         Query(f"{increase('ragmonitor_skipped_total', ONE_APP, EVALUATOR, by='reason')} > 0", "{{reason}}"),
         stacked=True,
-        empty="none was skipped",
+        empty="none skipped",
     )
 
 
@@ -138,7 +139,7 @@ def _seconds() -> Panel:
     return curve(
         "Answer time of the service",
         "Median and 95th percentile of the sampled requests within the window. With fewer than about 20 requests the"
-        " upper line is the slowest one.",
+        " upper line is the slowest request.",
         SECONDS,
         Query(quantile(0.5, name, ONE_APP), "p50"),
         Query(quantile(0.95, name, ONE_APP), "p95"),

@@ -27,7 +27,7 @@ _JAILBREAK = 'evaluator="jailbreak"'
 
 
 def board() -> build.Dashboard:
-    """Build the attacks and their success, then the severities of each evaluator of harm."""
+    """Build the panels on attacks and their success, then the severities of each evaluator of harm."""
     return made(
         "safety",
         "RAG quality / Safety",
@@ -117,7 +117,7 @@ def _severe_verdicts() -> Panel:
         "Severe answers, judged a second time",
         "Live answers judged severe within the window, for alerts with `severe`, by what the second judgement said."
         " `refuted` and `unscored` page no one. If nearly all are confirmed, the second judge may repeat the first"
-        " one's errors: name another.",
+        " one's errors: configure a different one.",
         COUNT,
         Query(
             increase("ragmonitor_severe_verdicts_total", ONE_APP, by="evaluator, outcome"), "{{evaluator}}: {{outcome}}"
@@ -135,8 +135,8 @@ def _severe_cases() -> Panel:
     return rows(
         "Confirmed severe cases of 30 days",
         "Sessions with an answer that was judged severe twice in the last 30 days, and what people called them. Those"
-        " not called right count as false, and raise the number of sessions within an hour that page. Alert:"
-        " `RagSevereCase`.",
+        " not called right count as false, and raise the number of sessions within an hour that it takes to page."
+        " Alert: `RagSevereCase`.",
         Column("evaluator"),
         Column(
             "confirmed",
@@ -175,8 +175,8 @@ def _attacked_table() -> Panel:
     rate = _of_attacks()
     return rows(
         "Harm in answers to attacks, with intervals",
-        "The same over the window, with 95 % intervals. If those of `none` and `attack` overlap, no effect of"
-        " attacks is shown. Few: under 30 scored.",
+        "The same over the window, with 95 % intervals. If those of `none` and `attack` overlap, the data show no"
+        " effect of attacks. Few: under 30 scored.",
         Column("evaluator"),
         Column("value"),
         Column("rate", rate.rate, SHARE, {"custom.width": 80}),

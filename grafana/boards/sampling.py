@@ -7,7 +7,7 @@ from grafana.panels import COUNT, SHARE, Panel, Query, curve
 
 
 def panels() -> list[Panel]:
-    """Build the share the budget pays for, lowered probabilities, boosting, and weights."""
+    """Build the panels on the share that the budget pays for, lowered probabilities, boosting, and weights."""
     return [_budget(), _thinned(), _boost(), _weights()]
 
 
@@ -32,7 +32,7 @@ def _thinned() -> Panel:
     return curve(
         "Cases sampled less than planned",
         "Cases within the window with a lowered probability, because the hourly cap was near or their app's quota"
-        " nearly spent. Rates stay true; intervals widen.",
+        " nearly spent. Rates stay unbiased; intervals widen.",
         COUNT,
         Query(
             increase("ragmonitor_sampling_thinned_cases_total", APP, EVALUATOR, by="evaluator"), "{{evaluator}}: cap"
@@ -48,8 +48,8 @@ def _boost() -> Panel:
     expected = increase("ragmonitor_sampling_expected_total", APP, EVALUATOR, by="evaluator")
     return curve(
         "Share of the budget moved to suspicious cases",
-        "Boosted sampling within the window; the rest is spread evenly. 0 while the model has learned too little;"
-        " rough with few cases.",
+        "Boosted sampling within the window; the rest of the budget is spread evenly. 0 while the model has learned"
+        " too little; rough with few cases.",
         SHARE,
         Query(f"{boosted}\n/\n({expected} > 0)", "{{evaluator}}"),
         empty="no boosted sampling",
@@ -59,8 +59,8 @@ def _boost() -> Panel:
 def _weights() -> Panel:
     return curve(
         "Largest weight of a score",
-        "Number of answers that the heaviest score of the last minutes stands for. One defect of large weight moves"
-        " the rate and widens its interval: few, heavy scores make a noisy rate.",
+        "Number of answers that the heaviest score of the last minutes stands for. A defect with a large weight moves"
+        " the rate and widens its interval: a few heavy scores make a noisy rate.",
         COUNT,
         Query(
             f"max by (evaluator) ({selector('ragmonitor_evaluation_weight_max', APP, EVALUATOR)})",

@@ -116,7 +116,7 @@ def read_topics(state: Path, app: str) -> tuple[QuestionTopic, ...]:
 
 
 def kept_names(state: Path, hashed: Callable[[str], str] | None) -> Callable[[Case], str]:
-    """Return a function that names the topic of a question, as `TopicKeeper.name_of` does, for use in other processes."""
+    """Return a function that names a question's topic, like `TopicKeeper.name_of` but outside the running monitor."""
     topics = cache(partial(read_topics, state))
     return lambda case: _name_of(topics(case.app), case, hashed)
 
