@@ -1,7 +1,7 @@
 """The last eleven days of one app and evaluator in hours (UTC), and which of them are excluded from baselines.
 
 At the end of each hour it is decided, once, whether the hour, the six hours and the day that end there were an
-incident. So replaying a history in order of time restores exactly the state of the process that wrote it.
+incident. So replaying a history in chronological order restores exactly the state of the process that wrote it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Blocks:
         self._bad_days = {end for end in self._bad_days if end > last - _KEPT}
 
     def changes(self, day: dict[float, Sums], now: float) -> dict[float, RateChange]:
-        """Compare the windows that end `now` with their baselines, by length, without those that cannot be compared.
+        """Compare the windows that end `now` with their baselines, by length; leave out those that cannot be compared.
 
         `day` has the sums of the windows up to a day, by length. Longer ones are whole hours.
         """
@@ -137,7 +137,7 @@ class Blocks:
         return base
 
     def _ends(self, gap: int, block: int, bad: set[int]) -> Iterable[int]:
-        """Yield the ends of the blocks of a baseline, at multiples of their length, back to the first with results."""
+        """Yield the ends of a baseline's blocks, at multiples of their length, back to the first block with results."""
         last = self._settled - gap
         for end in range(last // block * block, last - BASELINE_DAYS * _DAY, -block):
             if end < self._first:
@@ -151,7 +151,7 @@ class Blocks:
             return self._hours.get(end, _NONE)
         if end % count or end > self._settled:
             return self._added(end, count)
-        known = self._ended.get((end, count))  # a block of a baseline is read in every hour of a week
+        known = self._ended.get((end, count))  # a baseline's block is read again in every hour of a week
         if known is None:
             known = self._ended[end, count] = self._added(end, count)
         return known

@@ -1,9 +1,10 @@
 """Spreads a budget of evaluations over the day: estimates the affordable share of cases from the traffic so far.
 
 The pace is set by the day, with an hourly cap. A pace set by the hour would thin out each burst of traffic; its cases
-would then weigh ten to a hundred times the others and halve the information of the sample. A cap does that only to
-bursts beyond it. The pacer sees probabilities and risks, never a verdict, and a case's probability depends only on the
-past and on the case itself, so rates stay unbiased. Constants were chosen by simulation over daily cycles and bursts.
+would then weigh ten to a hundred times as much as others and halve the information of the sample. A cap does that only
+to bursts beyond it. The pacer sees probabilities and risks, never a verdict, and a case's probability depends only on
+the past and on the case itself, so rates stay unbiased. Constants were chosen by simulation over daily cycles and
+bursts.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ CAP: Final = 4.0
 """The default hourly cap, as a multiple of the mean hour of the day."""
 
 FLOOR: Final = 0.5
-"""The part of the target share that every case keeps. Half of the budget stays spread evenly, so that a failure that no
-model sees still shows. This costs at most a fiftieth of the gain."""
+"""The part of the target share that every case keeps. Half of the budget stays spread evenly, so that a failure that
+the model does not foresee still shows. This costs at most a fiftieth of the gain."""
 
 _DAY, _BURST = 1440.0, 10.0  # time constants of the two averages of the traffic, in minutes
 _FIRST_GUESS = 0.1  # the share that the budget is assumed to be at start
 _FIRST_GUESS_MINUTES = 10.0  # the weight of that assumption
 _RECENT = 120.0  # time constant, in minutes, of the average that plans the rest of the first day
-_ROOM = 0.9  # of the cap that a steady burst may use
-_RATIO = 8.0  # between the share of the day and that of a burst: beyond it, upper limits of rates fail
+_ROOM = 0.9  # part of the cap that a steady burst may use
+_RATIO = 8.0  # between the day's share and a burst's share: beyond it, upper limits of rates fail
 _RISK_FADES = 0.99  # per minute
 _RISK_CASES = 50.0  # the weight of the first guess of the mean risk
-_CORRECTED_EVERY = 30.0  # cases or more
+_CORRECTED_EVERY = 30.0  # at least this many cases
 _CORRECTION = 0.1
 _CORRECTED_AT_MOST = 16.0
-_KEPT = ("spent", "cases", "mean_risk", "risk_sum", "deviation_sum", "risk_cases", "scale")  # over a restart
+_KEPT = ("spent", "cases", "mean_risk", "risk_sum", "deviation_sum", "risk_cases", "scale")  # across a restart
 
 
 class Paced(NamedTuple):
@@ -52,7 +53,7 @@ class _Average:
         self._cases, self._minutes = guess * minutes, minutes
 
     def add(self, cases: float, minutes: int) -> None:
-        """Add `minutes` in the first of which `cases` came, and none in the others."""
+        """Add `minutes`: `cases` in the first one, and none in the rest."""
         kept = self._keeps**minutes
         self._minutes = self._minutes * kept + (1 - kept) / (1 - self._keeps)
         self._cases = self._cases * kept + cases * kept / self._keeps
@@ -124,16 +125,16 @@ class BudgetPacer:
         self._spent *= factor
 
     def state(self, now: float) -> dict[str, float]:
-        """Return what `restore` takes, as numbers by name."""
+        """Return the state for `restore`, as numbers by name."""
         self._pass_time(now)
         averages = {f"{name}_{part}": value for name, one in self._averages() for part, value in one.state().items()}
         return {**averages, **{name: getattr(self, f"_{name}") for name in _KEPT}, "age": now - self._began,
                 "level": self._bucket.level}  # fmt: skip
 
     def restore(self, state: Mapping[str, object], now: float, away: float, factor: float = 1.0) -> None:
-        """Go on from the `state` of a process that ended `away` seconds ago; leaves a new pacer as it is if it is none.
+        """Continue from the `state` of a process that ended `away` seconds ago; ignore it if it is not a valid state.
 
-        The bucket has filled meanwhile. The traffic is assumed to be what it was then, `factor` times.
+        The bucket has filled in the meantime. The traffic is assumed to be `factor` times what it was then.
         """
         found = {name: float(value) for name, value in state.items() if isinstance(value, int | float)}
         names = {f"{name}_{part}" for name, one in self._averages() for part in one.state()} | {*_KEPT, "age", "level"}
@@ -217,8 +218,8 @@ class BudgetPacer:
     def _of_the_first_day(self, of_the_day: float) -> float:
         """Return the share that the rest of the first day's budget allows at the present traffic; at least half.
 
-        The mean of a day is unknown until one has passed. Started in a quiet hour, the share would be too large for the
-        busy ones, and the day's budget overspent by up to a third.
+        The mean of a day is unknown until one has passed. After a start in a quiet hour, the share would be too large
+        for the busy hours, and the day's budget overspent by up to a third.
         """
         left = _DAY - (self._minute - self._began) / 60
         if left <= 0:
@@ -231,6 +232,6 @@ def deviation(risk: float, mean: float) -> float:
     """Return what a case of this risk adds to the rate's variance, as a standard deviation: sqrt(E[(defect - mean)^2]).
 
     Sampling in proportion to it is optimal for the ratio of two weighted sums. sqrt(risk (1 - risk)), optimal for a
-    sum, would leave out certain defects and be worse than an even draw from rates of about 30 % on.
+    sum, would leave out certain defects, and from rates of about 30 % on it is worse than an even draw.
     """
     return math.sqrt(max(risk * (1 - 2 * mean) + mean * mean, 1e-12))

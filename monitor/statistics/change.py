@@ -4,7 +4,7 @@ It tests the ratio of two gamma variables as Paulson does (Annals of Mathematica
 cube roots of Wilson and Hilferty: z = ((1 - b1) x - (1 - b2)) / sqrt(b1 x^2 + b2), where x is the cube root of the
 ratio of both rates over `MARGIN`, and 9 b1, 9 b2 are their relative variances, both by session. The baseline's
 variance includes, besides sampling, the variation between its own blocks of the window's length: daily cycles, weekends
-and bursts are no regression.
+and bursts are not regressions.
 
 Thresholds, margin, floor and the definition of an incident were tuned by simulation over cycles, drift, bursts and
 incidents, at base rates of 0.5 to 10 % and 10 to 1000 results per hour: at most 0.4 false alarms in 30 days in each
@@ -67,7 +67,8 @@ with `default`, 0.11 with `strict`, 1.31 with `sensitive`."""
 
 HELD: Mapping[float, float] = _family(math.inf, 1.0, 1.0, 1.0)
 """The z above which a window keeps a firing alert active, in every family. A lasting rise is hard to see at night and
-with few results; without this its alert would typically resolve and fire two or three times. An hour keeps nothing."""
+with few results; without this its alert would typically resolve and fire two or three times. The window of an hour
+keeps nothing active."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ def spread(blocks: Sequence[Sums]) -> float:
 
 
 def change(now: Sums, base: Sums, spread: float) -> RateChange | None:
-    """Compare a window with its baseline, of which the blocks vary by `spread`. None if either has no results."""
+    """Compare a window with its baseline, whose blocks vary by `spread`. None if either has no results."""
     if now.weight <= 0 or base.weight <= 0 or base.judged <= 0:
         return None
     pseudo, squares = base.weight / base.judged, base.defect_session_squares
@@ -138,8 +139,8 @@ def change(now: Sums, base: Sums, spread: float) -> RateChange | None:
 def gamma_ratio_z(ratio: float, first: float, second: float, of_limit: float = 0.0) -> float:
     """Return how far the ratio of two gamma variables is above 1, in standard deviations.
 
-    `first` and `second` are their relative variances: 1 / count for a count. `of_limit` is that of the 1 itself, where
-    it is an estimate.
+    `first` and `second` are their relative variances: 1 / count for a count. `of_limit` is the relative variance of the
+    1 itself, if that is an estimate.
     """
     b1, b2 = first / 9, second / 9
     x = math.cbrt(ratio)

@@ -41,7 +41,7 @@ def keep(trace_id: bytes, trace_state: str, rate: float) -> tuple[bool, float]:
 def lowest_kept(rate: float) -> bytes:
     """Return the end of the lowest trace id that `keep` keeps at `rate` without tracestate: seven bytes, or eight.
 
-    The last seven bytes of an id that is kept are not less, those of another are less.
+    The last seven bytes of a kept id are not below it; those of any other id are.
     """
     threshold = _ALL - round(rate * _ALL)
     return threshold.to_bytes(7) if threshold < _ALL else b"\xff" * 8
@@ -90,7 +90,7 @@ def parse_threshold(text: str) -> int | None:
 
 
 @functools.lru_cache(256)
-def _draw(trace_id: str, salt: str) -> int:  # each evaluator draws the same one
+def _draw(trace_id: str, salt: str) -> int:  # all evaluators draw the same
     key = salt.encode("utf-8", "surrogatepass")
     if len(key) > _LONGEST_KEY:
         key = hashlib.blake2b(key).digest()

@@ -56,8 +56,8 @@ class ConfusionCell(NamedTuple):
 class JudgeQuality:
     """How good a judge is: the share of defects that it finds, and the share of good answers that it calls good.
 
-    None if there is no label of that kind. `cells` are the sums that it is from; `at_random`: the labelled results were
-    drawn at random within each verdict of the judge.
+    A share is None if there is no label of that kind. `cells` are the sums behind it; `at_random`: the labelled results
+    were drawn at random within each verdict of the judge.
     """
 
     sensitivity: ShareInterval | None
@@ -83,7 +83,7 @@ class CorrectedRate:
 
 
 def quality_of(cells: Iterable[ConfusionCell], *, at_random: bool = False) -> JudgeQuality:
-    """Do the same as `quality`, from labels already summed up: at most one cell of each kind."""
+    """Do the same as `quality` from labels already summed up: at most one cell of each kind."""
     cells = tuple(cells)
     found: dict[bool, list[ConfusionCell]] = {True: [], False: []}
     for cell in cells:
@@ -177,10 +177,10 @@ def by_difference(raw: Sums, audits: Sequence[LabelledResult]) -> CorrectedRate 
 
 
 def surely_corrected(found: Estimate, judge: JudgeQuality) -> Estimate | None:
-    """Correct an estimate and both of its limits, for alerts: what is beyond a limit is so for people, too.
+    """Correct an estimate and both of its limits, for alerts: a rate beyond a corrected limit is so for people, too.
 
     Each limit is corrected by sensitivity and specificity, and moved outwards by how uncertain these are, at a
-    one-sided 95 %. So it may also be that of a short window, and at any certainty. None as for `by_quality`.
+    one-sided 95 %. So the limits may be those of a short window, and of any certainty. None as for `by_quality`.
     """
     sensitivity, specificity = judge.sensitivity, judge.specificity
     if not judge.enough or sensitivity is None or specificity is None:

@@ -5,10 +5,10 @@ regression as a Gaussian filter. The belief about the coefficients is a normal d
 one step of an extended Kalman filter, so no verdict is kept and old ones fade. The scheme: Bishop, "Pattern Recognition
 and Machine Learning", 4.5 (the predictive mean by MacKay, 1992).
 
-A judge errs, and where defects are rare most of what it calls a defect may be none. So three filters run side by side,
-each of which assumes another share of wrong verdicts. They are weighted by how well they foretold the verdicts
+A judge errs, and where defects are rare, most of what it calls defects may be good. So three filters run side by side,
+each of which assumes a different share of wrong verdicts. They are weighted by how well they predicted the verdicts
 (Bayesian model averaging: Hoeting et al., 1999). The inputs and constants were chosen by simulation on labelled sets of
-answers; `python -m benchmarks.learned` prints what they give.
+answers; `python -m benchmarks.learned` prints the results.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ INPUTS: Final = tuple(_SCALES)
 """The inputs by name. The first, 1 - the score of the local evaluator, is the one trusted from the start."""
 
 INPUTS_VERSION: Final = 1
-"""Raise it whenever the same answer could have other inputs: what was learned from earlier ones is worth nothing."""
+"""Raise it whenever the same answer could get different inputs: what was learned from earlier inputs is then useless.
+"""
 
 _FARTHEST = 3.0
 _DIGITS = 4  # as in results, so that a process that learns from a result learns the same
 
 PRIOR_RATE: Final = 0.03
-"""The defect rate expected of an app before its first verdict."""
+"""The expected defect rate of an app before its first verdict."""
 
 FARTHEST: Final = 30.0
 """The largest absolute value of log odds."""
@@ -57,18 +58,18 @@ _SPREAD_CONSTANT, _SPREAD_FIRST, _SPREAD_REST = 2.0, 0.8, 0.3
 _MEMORY = 7_500
 """Verdicts after which the prior's uncertainty is restored in full. With 500 or fewer the model follows chance, and
 with 5,000 that still costs 2 % of the gain; with 20,000 or more it finds a new kind of defect too slowly, and without
-any restoring hardly ever."""
+restoring, hardly ever."""
 
 ERRORS: Final = (0.002, 0.05, 0.15)
-"""The shares of wrong verdicts that the filters assume. One that assumes none falls below the untrained score in its
-first hundreds of verdicts if one in ten is wrong; .05 alone is too timid for a perfect judge and too bold for one with
-15 % of wrong verdicts."""
+"""The shares of wrong verdicts that the filters assume. A filter that assumes none does worse than the untrained score
+in its first hundreds of verdicts if one in ten is wrong; .05 alone is too timid for a perfect judge and too bold for
+one with 15 % wrong verdicts."""
 
 PRIOR_RISK: Final = sum(error + (1 - 2 * error) * PRIOR_RATE for error in ERRORS) / len(ERRORS)
 """The probability expected before the first verdict that a verdict is a defect, false alarms included."""
 
 _A_PERSON = 0.002  # the share of wrong labels assumed of a person, by all filters
-_LEAST_EVIDENCE = -12.0  # so that a filter that was far off can win again when the judge has changed
+_LEAST_EVIDENCE = -12.0  # so that a filter that was far off can win again after the judge changes
 
 _PREDICTIVE: Final = math.pi / 8
 _HEAVIEST = 2.0
@@ -137,7 +138,7 @@ class DefectModel:
         return _dot(self.weights, [_clipped(_dot(one.coefficients, seen)) for one in self.filters])
 
     def shares(self, inputs: Sequence[float]) -> dict[str, float]:
-        """Return by the names of the `inputs` what each adds to the log odds of a defect, against an average case."""
+        """Return, by input name, what each input adds to the log odds of a defect, against an average case."""
         means = self.coefficients[1:]
         return {name: mean * one for name, mean, one in zip(INPUTS, means, inputs, strict=True)}
 
@@ -175,7 +176,7 @@ class DefectModel:
 
 
 class _Filter:
-    """A normal belief about the coefficients that takes a share `error` of the verdicts for wrong."""
+    """A normal belief about the coefficients that assumes a share `error` of the verdicts to be wrong."""
 
     __slots__ = ("_prior", "coefficients", "covariance", "error")
 
@@ -190,11 +191,11 @@ class _Filter:
         ]
 
     def probability(self, inputs: Sequence[float], shift: float) -> float:
-        """Return the probability that the verdict on a case is a defect. Its `inputs` come after a 1, as in `learn`."""
+        """Return the probability that the verdict on a case is a defect; `inputs` has a 1 first, as in `learn`."""
         return _seen(_logistic(_dot(self.coefficients, inputs) + shift), self.error)
 
     def learn(self, inputs: Sequence[float], weight: float, shift: float, error: float, *, defect: bool) -> float:
-        """Learn from a verdict on a case, `inputs` with a 1 first. Return the probability it had given to the verdict.
+        """Learn from a verdict on a case; `inputs` has a 1 first. Return the probability it had given to the verdict.
 
         A step of an extended Kalman filter; the verdict is a defect with the probability
         error + (1 - 2 error) sigmoid(log odds).
@@ -223,7 +224,7 @@ class _Filter:
 
 
 def _seen(probability: float, error: float) -> float:
-    """Return the probability that the verdict is a defect, if that of a true one is `probability`."""
+    """Return the probability that the verdict is a defect, if `probability` is that of a true defect."""
     return error + (1 - 2 * error) * probability
 
 

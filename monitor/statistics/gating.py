@@ -33,8 +33,8 @@ class GateDecision(StrEnum):
 class Decision:
     """The value decided on, a rate or a ratio of rates, with 95 % limits; None if nothing was scored.
 
-    `upper` may be infinite. `more` is the number of further scored answers needed if they are like those so far: 0 if
-    it is decided, None if it would take too many.
+    `upper` may be infinite. `more` is the number of further scored answers needed, if they are like those so far: 0 if
+    decided, None if it would take too many.
     """
 
     answer: GateDecision
@@ -124,7 +124,7 @@ def _times(now: Sums, old: Sums) -> float:
 
 
 def _one_more(sums: Sums) -> Sums:
-    """Add a pseudo defect that weighs as much as answers, defects and their sessions do."""
+    """Add a pseudo defect that weighs as much as a typical answer or a typical session's defects, whichever is more."""
     squares, pseudo = sums.defect_session_squares, sums.weight / sums.judged
     if sums.defects:
         pseudo = max(pseudo, squares / sums.defect_weight)
@@ -146,9 +146,9 @@ def _decided(value: float, lower: float, upper: float, limit: float) -> Decision
 
 
 def _with_more(decide: Callable[[Sums], Decision], now: Sums) -> Decision:
-    """Decide; if undecided, compute how many further answers like those so far it takes.
+    """Decide; if undecided, compute how many further answers like those so far are needed.
 
-    If nothing was scored so far: how many it takes if all are good.
+    If nothing was scored so far, compute how many are needed if all are good.
     """
     found = decide(now)
     if found.answer is not GateDecision.NOT_ENOUGH_DATA:

@@ -1,8 +1,9 @@
-"""Which groups of answers are surely worse than the rest, such as those that were given the same document.
+"""Finds groups of answers that are surely worse than the rest, such as those given the same document.
 
-As in a diagnosis: the exact tail on effective counts of sessions, in blocks of time, so that a group is not worse only
-because all answers of its hours were; one level shared out among the groups that are tried (Bonferroni); then the worst
-one's answers are set aside and the rest is looked at again, so that a group is not worse only by its company.
+As in a diagnosis, the test is the exact tail on effective counts of sessions, in blocks of time, so that a group is not
+found worse only because all answers of its hours were. One level is shared out among the groups that are tried
+(Bonferroni). Then the worst group's answers are set aside and the rest is tested again, so that a group is not found
+worse only because it often occurs together with a bad one.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from monitor.statistics.diagnosis.rounds import time_blocks
 from monitor.statistics.rates import Sums
 
 FALSE_FINDINGS: Final = 0.05
-"""The probability that a comparison calls any group surely worse where none is."""
+"""The probability that a comparison calls any group surely worse although none is."""
 
 LEAST_CASES: Final = 5
 """The answers that a group needs to be compared."""
 
-_MOST: Final = 0.9  # of the answers: beyond, there is no rest to compare with
+_MOST: Final = 0.9  # of the answers: above it, too little is left to compare with
 _FOUND_AT_MOST: Final = 20
 _NORMAL: Final = NormalDist()
 
@@ -35,9 +36,9 @@ _NORMAL: Final = NormalDist()
 class ComparedGroup:
     """A group of answers.
 
-    `sums` are those of its rate. `z`: how far it is worse than the rest, in standard deviations; None where it was not
-    compared. `surely_worse`: by more than chance explains. `beside`: the surely worse group that most of its bad
-    answers belong to as well, where it is no worse without these.
+    `sums` are the sums of its rate. `z`: how much worse it is than the rest, in standard deviations; None if it was not
+    compared. `surely_worse`: by more than chance explains. `beside`: the surely worse group to which most of its bad
+    answers also belong, if it is no worse without them.
     """
 
     factor: Factor
@@ -101,14 +102,14 @@ def _having(prepared: Prepared) -> dict[int, list[int]]:
 
 
 def corrected_z(tried: int, *, sides: int = 1) -> float:
-    """Return the z at which any of so many tests is false with the probability `FALSE_FINDINGS`."""
+    """Return the z at which any of `tried` tests is false with the probability `FALSE_FINDINGS`."""
     return _NORMAL.inv_cdf(1 - FALSE_FINDINGS / sides / max(tried, 1))
 
 
 def _found(
     prepared: Prepared, tried: Mapping[int, Sequence[int]], first: Mapping[int, float], limit: float
 ) -> list[int]:
-    """Return the groups that are surely worse, also without the answers of those before them."""
+    """Return the groups that are surely worse, even without the answers of the groups found before them."""
     rows, factors = prepared.rows, prepared.factors
     found: list[int] = []
     left, tested = set(range(len(rows))), dict(first)
@@ -130,7 +131,7 @@ def _found(
 
 
 def _tested(rows: Sequence[WeighedCase], tried: Mapping[int, Collection[int]]) -> dict[int, float]:
-    """Return the z of the groups that have bad answers of enough sessions."""
+    """Return the z of the groups that have bad answers from enough sessions."""
     every = tally(rows)
     if not every.bad:
         return {}
@@ -147,11 +148,11 @@ def _tested(rows: Sequence[WeighedCase], tried: Mapping[int, Collection[int]]) -
 
 
 def worse_z(own: CaseSums, every: CaseSums) -> float:
-    """Return how far some answers are worse than all others, in standard deviations. Some of `own` are bad."""
+    """Return how much worse some answers are than all others, in standard deviations. `own` must have bad answers."""
     out = max(every.bad_weight - own.bad_weight, 0.0)
     out_unit = (every.bad_squares - own.bad_squares) / out if out > 0 else 0.0
     out_unit = out_unit if out_unit > 0 else every.unit_weight
-    count = out / out_unit + 1  # one more, or the rest could not be told from 0
+    count = out / out_unit + 1  # one more, since the rest could otherwise look like 0
     rate_out = (out + out_unit) / max(every.timed - own.timed, out_unit)
     expected = min(rate_out * own.timed / own.weight, HIGHEST)
     good = max(own.weight - own.bad_weight, 0.0)

@@ -1,10 +1,10 @@
-"""What the answers at which a judge errs have in common. Pure functions.
+"""Finds what the answers that a judge gets wrong have in common. Pure functions.
 
-Each factor is tested among the labelled answers: are people's labels more often against the judge where it is there?
-The test is exact, within each verdict of the judge: which verdict is labelled more often does not matter (Fisher's test
-in two strata, with all margins as they are). The chance that anything is named without a reason is at most
-`FALSE_FINDINGS`, shared out among the kinds of factors, and within a kind among those that could reach the limit at all
-(Tarone, Biometrics 46, 1990, p. 515).
+Each factor is tested on the labelled answers: do people contradict the judge more often where it is present? The test
+is exact, within each verdict of the judge, so it does not matter which verdict is labelled more often (Fisher's test in
+two strata, with fixed margins). The chance that anything is named without a reason is at most `FALSE_FINDINGS`, shared
+out among the kinds of factors, and within a kind among those that could reach the limit at all (Tarone, Biometrics 46,
+1990, p. 515).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ LEAST_ERRORS: Final = 3
 LEAST_ANSWERS: Final = 5
 """Labelled answers that a factor needs."""
 
-_MOST: Final = 0.9  # of the answers: beyond, there is no rest to compare with
+_MOST: Final = 0.9  # of the answers: above it, too little is left to compare with
 _SAME_ERRORS: Final = 0.6
 
 
 class LabelledAnswer(NamedTuple):
-    """A labelled answer: what the judge said, what people say, what it stands for, and what it has.
+    """A labelled answer: the judge's verdict, the people's verdict, its weight, and its factors.
 
     `unit`: its session, or otherwise its question. Only the first answer of a unit counts.
     """
@@ -54,9 +54,9 @@ class ErrorFactor:
     """What many errors of the judge have in common.
 
     `parts`: the two slices of a pair, otherwise the factor itself. `inside` and `outside`: the share of the judge's
-    verdicts that are wrong, with the factor and without it, with 95 % limits. `answers` labelled ones have it; of
-    these the judge missed `missed` defects and called `alarmed` good ones a defect. `likewise`: what most of these
-    errors have as well. `chance`: of such a difference without a reason, by this test alone.
+    verdicts that are wrong, with the factor and without it, with 95 % limits. `answers` labelled answers have it; among
+    these the judge missed `missed` defects and called `alarmed` good answers a defect. `likewise`: other factors that
+    most of these errors have. `chance`: the probability of such a difference by chance, in this test alone.
     """
 
     factor: Factor
@@ -72,7 +72,7 @@ class ErrorFactor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeErrors:
-    """Where a judge errs: the factors, the first with the smallest chance; of so many labelled answers and errors."""
+    """Where a judge errs: the factors, smallest chance first, and the numbers of labelled answers and errors."""
 
     answers: int
     missed: int
@@ -142,7 +142,7 @@ def _group(answers: Sequence[LabelledAnswer], *, verdict: bool) -> tuple[int, in
 def _chances(
     answers: Sequence[LabelledAnswer], having: Iterable[int], groups: Mapping[bool, tuple[int, int]]
 ) -> tuple[float, float]:
-    """Return the chance of as many errors with a factor, or more, and the smallest that there can be."""
+    """Return the chance of at least this many errors with a factor, and the smallest possible chance."""
     number: Counter[bool] = Counter()
     errors = 0
     for at in having:
@@ -167,7 +167,7 @@ def _chances(
 
 
 def _limit(least: Sequence[float], level: float) -> float:
-    """Return the chance that a factor has to be below: `level` by the number of those that can be below it."""
+    """Return the limit for a factor's chance: `level` divided by the number of factors that can get below it."""
     number = 1
     while sum(one <= level / number for one in least) > number:
         number += 1

@@ -11,7 +11,7 @@ import math
 from typing import Final
 
 THINNEST: Final = 0.001
-"""The smallest part of its probability that `TokenBucket.room` leaves to a case. With 0 it could not be weighted."""
+"""The smallest part of its probability that `TokenBucket.room` leaves a case. At 0 a case could not be weighted."""
 
 _BURST: Final = 1 / 6
 _ROUNDING: Final = 1 + 1e-12
@@ -29,8 +29,8 @@ class TokenBucket:
         now: seconds, as in `refill`.
         period: seconds.
         least: the smallest size. With `room` and at least 2, the expectation never exceeds the limit plus `size`,
-            except for what `THINNEST` leaves to events that come more than a thousand times too often.
-        filled: the part of `size` that it holds at the start.
+            except by what `THINNEST` leaves events that come more than a thousand times too often.
+        filled: the part of `size` that is filled at the start.
     """
 
     def __init__(
@@ -48,17 +48,17 @@ class TokenBucket:
         return max(self.limit * _BURST, self._least)
 
     def refill(self, now: float) -> None:
-        """Add the tokens of the time since the last call."""
+        """Add the tokens for the time since the last call."""
         self.level = min(self.level + self.limit * max(now - self._refilled, 0.0) / self._period, self.size)
         self._refilled = now
 
     def restore(self, level: float, now: float, away: float) -> None:
-        """Go on from the `level` that was left `away` seconds before `now`."""
+        """Continue from the `level` that was left `away` seconds before `now`."""
         self.level, self._refilled = min(level, self.size), now - away
         self.refill(now)
 
     def scale(self, factor: float) -> None:
-        """Multiply the limit by `factor`, and the tokens that are left."""
+        """Multiply the limit and the remaining tokens by `factor`."""
         self.limit *= factor
         self.level = min(self.level * factor, self.size)
 
@@ -76,15 +76,15 @@ class TokenBucket:
         return max(min(1.0, self.level / (self.size / 2)), THINNEST)
 
     def take(self, tokens: float) -> None:
-        """Take tokens, as far as there are any: the probability of an event that has one."""
+        """Take tokens, as far as there are any; for an event with a probability, take that."""
         self.level = max(self.level - tokens, 0.0)
 
 
 class CalendarCap:
     """Allows at most `limit` in each calendar period (UTC), of which this process may have a `share`.
 
-    Call `turn` before the other methods. A wall clock that is set back does not reopen a period. `limit` is that
-    of all processes together, `period` 3600 seconds for hours or 86400 for days.
+    Call `turn` before the other methods. A wall clock that is set back does not reopen a period. `limit` is for all
+    processes together; `period` is 3600 seconds for hours or 86400 for days.
     """
 
     def __init__(self, limit: float, period: float) -> None:
@@ -100,10 +100,10 @@ class CalendarCap:
         self.used = 0.0
 
     def restore(self, index: int, used: float, used_by_all: float | None = None) -> None:
-        """Go on from what was `used` in the period `index`, before the first `turn`.
+        """Continue from what was `used` in the period `index`, before the first `turn`.
 
-        With what `used_by_all` was, it goes on as if it had run all the time, whatever the share is by now. None: as if
-        the share had always been that of the first `turn`.
+        With a value of `used_by_all`, it continues as if it had run all the time, whatever the share is by now. None:
+        as if the share had always been the one of the first `turn`.
         """
         self.index, self.used = index, used
         self._used_by_all = None if used_by_all is None else max(used_by_all, used)
@@ -112,8 +112,8 @@ class CalendarCap:
     def used_by_all(self, more: float = 0.0) -> float | None:
         """Return what all processes have used once this one has used `more`.
 
-        They are assumed to have used as much of their shares as this one of its own. It does not depend on the share
-        or the limit of the moment, so it can be restored with others. None before the first `turn` if it is unknown.
+        They are assumed to have used as much of their shares as this one of its own. The result does not depend on the
+        current share or limit, so it can be restored with different ones. None before the first `turn` if unknown.
         """
         return None if self._used_by_all is None else self._used_by_all + more / self._share
 
@@ -122,7 +122,7 @@ class CalendarCap:
         return int(now // self._period)
 
     def turn(self, now: float, share: float = 1.0) -> None:
-        """Go to the period of `now`. `share`, above 0, may change at any time."""
+        """Move to the period of `now`. `share`, above 0, may change at any time."""
         index = self.index_of(now)
         if index > self.index:
             self.index, self.used, self._used_by_all, self._begun = index, 0.0, 0.0, False
@@ -158,7 +158,7 @@ class Pacer:
         self._next = -math.inf
 
     def turn(self, now: float, share: float = 1.0) -> float:
-        """Take the next free slot and return the seconds (>= 0) until it. `share` (above 0) of the rate is ours."""
+        """Take the next free slot and return the seconds (>= 0) until it. This process has a `share` (above 0)."""
         mine = max(self._next, now)
         self._next = mine + self._interval / share
         return mine - now

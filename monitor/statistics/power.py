@@ -76,7 +76,7 @@ class High:
         return False
 
     def _fewest_above(self, judged: int, z: float) -> int:
-        """Return the fewest defects with which the lower limit at `z` is above the threshold."""
+        """Return the fewest defects for which the lower limit at `z` is above the threshold."""
         known = self._fewest.get((judged, z))
         if known is None:
             known = bisect_left(range(judged + 1), 1, key=lambda defects: self._lower(judged, defects, z))
@@ -84,7 +84,7 @@ class High:
         return known
 
     def _most_below(self, judged: int) -> int:
-        """Return the most defects with which the upper limit at `z_over` is below the threshold; -1 if with none."""
+        """Return the most defects for which the upper limit at `z_over` is below the threshold; -1 if there is none."""
         known = self._most.get(judged)
         if known is None:
             known = bisect_left(range(judged + 1), 1, key=lambda defects: self._upper(judged, defects)) - 1
@@ -129,7 +129,7 @@ class Regression:
 
 
 def stream(rates: Sequence[float], judged_per_look: float, rng: random.Random) -> SimulatedCounts:
-    """Simulate answers, or sessions, at random times, with a rate for each evaluation and a mean number in between."""
+    """Simulate answers, or sessions, at random times: a rate for each evaluation, and a mean number between them."""
     draws: dict[float, tuple[Callable[[], int], Callable[[], int]]] = {}
     parts = []
     for rate in rates:
@@ -157,7 +157,7 @@ def high_delay(
 
 
 def high_alarms(rule: High, rate: float, judged_per_hour: float, *, days: int, rng: random.Random) -> int:
-    """Simulate `days` of a steady rate, after as long as the windows reach back, and count the alarms."""
+    """Simulate `days` of a steady rate, after a warm-up as long as the longest window, and count the alarms."""
     warm = max(round(seconds / LOOK) for seconds, _ in rule.windows)
     counts = stream([rate] * (warm + days * LOOKS_A_DAY), judged_per_hour / rule.per_session / _LOOKS_AN_HOUR, rng)
     return episodes([rule.fires(counts, look) for look in range(warm + 1, len(counts) + 1)])
@@ -208,7 +208,7 @@ def _first(rule: High | Regression, counts: SimulatedCounts, warm: int) -> float
 
 
 def _noticed(found: Sequence[float | None]) -> Noticed:
-    # Runs without detection count as longer than all others: the median is known if they are fewer than half.
+    # Runs without detection count as longest: the median is known if they are fewer than half.
     middle = median(float("inf") if hours is None else hours for hours in found)
     day = sum(hours is not None and hours <= 24 for hours in found) / len(found)  # noqa: PLR2004 - a day
     return Noticed(None if middle == float("inf") else middle, day)

@@ -1,10 +1,10 @@
 """Estimates the defect rate of all traffic, with limits, from a weighted sample: additive sums, and one estimate.
 
 One formula gives every limit that is shown, recorded or tested. It adds one answer of a heavy weight on the limit's
-side, takes the beta distribution with the mean and the variance of what is then there, and its quantile by cube roots
-(Paulson, Annals of Mathematical Statistics 13, 1942, p. 233), which PromQL can compute too. With equal weights it is
-the exact interval of Clopper and Pearson (Biometrika 26, 1934, p. 404), with few defects the gamma limits of Fay and
-Feuer (Statistics in Medicine 16, 1997, p. 791).
+side, takes the beta distribution with the resulting mean and variance, and its quantile by cube roots (Paulson, Annals
+of Mathematical Statistics 13, 1942, p. 233), which PromQL can compute too. With equal weights it is the exact interval
+of Clopper and Pearson (Biometrika 26, 1934, p. 404), with few defects the gamma limits of Fay and Feuer (Statistics in
+Medicine 16, 1997, p. 791).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Sums:
     """The sums of a sample. Sums over time, replicas and slices can simply be added.
 
     `judged` and `defects` are counts. `weight` and `defect_weight` sum 1 / probability over all scored answers and over
-    the defects. `defect_weight_squares` sums its square over the defects and `good_weight_squares` over all others.
-    `top` is the largest weight, 0 if it is not known. The products are those of `SessionProducts`, 0 if they were not
-    kept: then each answer counts as a session of its own.
+    the defects. `defect_weight_squares` sums its square over the defects and `good_weight_squares` over the rest. `top`
+    is the largest weight, 0 if it is not known. The products are those of `SessionProducts`, 0 if they were not kept:
+    then each answer counts as a session of its own.
     """
 
     judged: int = 0
@@ -126,7 +126,7 @@ class Sums:
     def typical_weight(self) -> float:
         """The mean weight, each answer counted by its weight: the sum of squares over the sum. 0 if nothing was scored.
 
-        Over a day it is what `estimate` wants as `usual` for shorter windows.
+        Its value over a day is the `usual` of `estimate` for shorter windows.
         """
         return (self.defect_weight_squares + self.good_weight_squares) / self.weight if self.weight > 0 else 0.0
 
@@ -134,12 +134,12 @@ class Sums:
     def defect_session_squares(self) -> float:
         """The products of defects, at least their squares and at most the square of their weight.
 
-        Those of a window may also be with answers before it.
+        A window's products may also be with answers before it.
         """
         return max(min(self.defect_products, self.defect_weight**2), self.defect_weight_squares)
 
     def scaled(self, judged: int) -> Sums:
-        """Scale to `judged` scored answers of the same weights, sessions and share of defects. Needs a scored one."""
+        """Scale to `judged` scored answers of the same weights, sessions and share of defects. Needs one or more."""
         factor = judged / self.judged
         return Sums(
             judged,
@@ -157,7 +157,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A defect rate of all traffic, 0 <= lower <= rate <= upper <= 1, and how many answers it is from."""
+    """A defect rate of all traffic, 0 <= lower <= rate <= upper <= 1, and the number of answers behind it."""
 
     rate: float
     lower: float
@@ -174,8 +174,8 @@ def estimate(sums: Sums, z: float = Z_95, *, usual: float = 0.0) -> Estimate | N
     Args:
         sums: of the window.
         z: 0 or more, in standard deviations; by default both limits make an interval of 95 %.
-        usual: `typical_weight` of a longer window of the same answers; 0: none is known. It stands in for heavy weights
-            that a short window has not met yet.
+        usual: `typical_weight` of a longer window of the same answers; 0: unknown. It stands in for heavy weights that
+            a short window has not seen yet.
     """
     if z < 0:
         raise ValueError(f"z must be 0 or more, got {z}")
@@ -187,7 +187,7 @@ def estimate(sums: Sums, z: float = Z_95, *, usual: float = 0.0) -> Estimate | N
     typical = (bad.squares + good.squares) / sums.weight
     pseudo = max((typical + max(sums.top, typical)) / 2, usual)
     across = max(sums.both_products - sums.defect_products, 0.0)
-    # One good answer more is as large a session as any: of a session that has just begun, little is known yet.
+    # The additional good answer is as large a session as any: a session that has just begun may still grow.
     every = max(min(sums.every_products, sums.weight**2), bad.squares + good.squares) - bad.squares - good.squares
     lower = 1 - _upper_limit(good, bad, across, pseudo + max(good.in_session, every / sums.weight), z)
     upper = _upper_limit(bad, good, across, pseudo + bad.in_session, z)
@@ -197,7 +197,7 @@ def estimate(sums: Sums, z: float = Z_95, *, usual: float = 0.0) -> Estimate | N
 class _Side(NamedTuple):
     """The defects, or the good answers: weight, squares, and products within sessions.
 
-    Products lie between the squares and the square of the weight; those of a window may also be with answers before it.
+    Products lie between the squares and the square of the weight; a window's may also be with answers before it.
     """
 
     weight: float
@@ -223,7 +223,7 @@ def _sides(sums: Sums) -> tuple[_Side, _Side]:
 
 
 def _side(number: int, weight: float, squares: float, products: float) -> _Side:
-    squares = max(squares, weight * weight / number)  # as they are at least, also where they were not kept
+    squares = max(squares, weight * weight / number)  # their minimum, even if they were not kept
     return _Side(weight, squares, max(min(products, weight * weight), squares))
 
 
@@ -252,8 +252,8 @@ def _upper_limit(side: _Side, rest: _Side, across: float, pseudo: float, z: floa
 def effective_judged(sums: Sums) -> float:
     """Return the number of equally weighted answers with the same uncertainty of the rate; 0 if none was scored.
 
-    From the variance of the weighted rate, by session, and never more than Kish's number, which depends on the weights
-    alone (Survey Sampling, 1965, section 11.7). If all answers are alike, their sessions count. Needs
+    It follows from the variance of the weighted rate, by session, and is never more than Kish's number, which depends
+    on the weights alone (Survey Sampling, 1965, section 11.7). If all answers are alike, their sessions count. Needs
     `good_weight_squares`.
     """
     if not sums.judged:
@@ -283,7 +283,7 @@ def doubled(threshold: float) -> float:
 
 
 def judged_to_tell(threshold: float, rate: float, z: float) -> int:
-    """Return how many results it takes until a true `rate` shows above `threshold` in the lower limit at `z`, 9 in 10.
+    """Return how many results it takes until the lower limit at `z` of a true `rate` exceeds `threshold` 9 times in 10.
 
     A planning figure for equal weights, from the square-root approximation of a Poisson count: within about a tenth of
     the exact figure for rates up to 20 %, conservative above. Both are shares, 0 < threshold < rate <= 1.

@@ -2,8 +2,8 @@
 
 The first runs of an evaluator's version are its reference. A judge does not always give the same verdict on the same
 case, so the reference is the majority verdict of each case, and the share of minority verdicts is the judge's noise,
-which is to be expected of later runs too. Later verdicts are compared with the majority; the share of those that differ
-has the limits of any other rate (`rates.py`).
+which is expected in later runs too. Later verdicts are compared with the majority; the share that differs gets the same
+limits as any other rate (`rates.py`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Final
 from monitor.statistics.rates import Sums, estimate
 
 RUNS: Final = 9
-"""Runs of a reference: three days at three runs a day. With three runs, a judge's noise is known so badly that one with
-10 % causes 0.6 to 0.8 false alarms a month; with nine, at most 0.04 (`benchmarks/canary.py`)."""
+"""Runs of a reference: three days at three runs a day. With three runs, the estimate of a judge's noise is so rough
+that a judge with 10 % causes 0.6 to 0.8 false alarms a month; with nine, at most 0.04 (`benchmarks/canary.py`)."""
 
 Z: Final = 2.0
 """The certainty, in standard deviations, that more verdicts have changed than noise explains."""
@@ -59,7 +59,7 @@ class Reference:
         return self.runs >= RUNS
 
     def with_run(self, verdicts: Mapping[str, bool]) -> Reference:
-        """Return the reference with one more run; `verdicts` says by case id whether it is a defect."""
+        """Return the reference with one more run; `verdicts` says, by case id, whether it is a defect."""
         cases = dict(self.cases)
         for case, defect in verdicts.items():
             one = cases.get(case, Tally())

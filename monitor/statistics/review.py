@@ -1,10 +1,11 @@
-"""What the labels of people say of a judge, from few of them: the corrected rate, its outlook, and agreement.
+"""What a few human labels say about a judge: the corrected rate, its outlook, and agreement.
 
-Within each verdict of the judge the share of defects is the one of the labels, each by the requests it stands for; both
-are combined by how often the judge says which (two-phase sampling: Cochran, Sampling Techniques, 1977, section 12.2).
-Limits of each share are quantiles of a beta distribution, as in `monitor.statistics.rates` but with part of an answer
-on their side instead of a whole one; they are combined by their distances from the shares (MOVER: Zou and Donner,
-Statistics in Medicine 27, 2008, p. 1693). They hold at small numbers: `python -m benchmarks.review`.
+Within each verdict of the judge the share of defects is estimated from the labels, each weighted by the requests that
+it stands for; the two shares are combined by how often the judge gives each verdict (two-phase sampling: Cochran,
+Sampling Techniques, 1977, section 12.2). Limits of each share are quantiles of a beta distribution, as in
+`monitor.statistics.rates` but with part of an answer on their side instead of a whole one; they are combined by their
+distances from the shares (MOVER: Zou and Donner, Statistics in Medicine 27, 2008, p. 1693). They hold for small
+numbers: `python -m benchmarks.review`.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from monitor.statistics.correction import ConfusionCell, CorrectedRate, Labelled
 from monitor.statistics.rates import Z_95, Estimate, Sums, effective_judged, estimate
 
 FEWEST: Final = 40
-"""Labels of which a rate is corrected; with fewer the limits say next to nothing."""
+"""Labels needed to correct a rate; with fewer, the limits say next to nothing."""
 
 _PULL: Final = 0.6
-"""How much of an answer is added on the side of a limit. A whole one makes limits that hold in 97 to 100 of 100 cases,
-half a one in 93.5 to 98, this in 94 and more."""
+"""The part of an answer added on the side of a limit. With a whole answer, limits hold in 97 to 100 of 100 cases, with
+half an answer in 93.5 to 98, with this part in 94 or more."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewOutlook:
-    """The rate as people would label it, and what more labels would do to its limits.
+    """The rate as people would label it, and how more labels would change its limits.
 
-    `raw` is the rate by the judge alone. `half_width` is half the distance of the limits now, `half_width_after` the
-    one to be expected after `more` labels. All are shares of the traffic, 0 to 1.
+    `raw` is the rate by the judge alone. `half_width` is half the distance between the limits now, `half_width_after`
+    the expected value after `more` labels. All are shares of the traffic, 0 to 1.
     """
 
     raw: float
@@ -42,9 +43,9 @@ class ReviewOutlook:
 
 
 class VerdictShares(NamedTuple):
-    """How often people call a defect what the judge does (`of_defects`), and what it calls good (`of_good`).
+    """The share of defects, according to people, in what the judge calls defects (`of_defects`) and good (`of_good`).
 
-    `judged` is the judge's own rate. None where there is no label of that verdict.
+    `judged` is the judge's own rate. A share is None without labels of that verdict.
     """
 
     judged: Estimate
@@ -53,9 +54,9 @@ class VerdictShares(NamedTuple):
 
 
 def truth_of(labels: Sequence[Label]) -> bool | None:
-    """Return whether people call a result a defect: most of them; if they are divided, the latest of them.
+    """Return whether people call a result a defect: by majority; in a tie, the latest label decides.
 
-    None where nobody can tell. `labels` are those of one result, the oldest first, one for each reviewer.
+    None if nobody can decide. `labels` are those of one result, oldest first, one for each reviewer.
     """
     said = [one.verdict is LabelVerdict.DEFECT for one in labels if one.verdict is not LabelVerdict.CANNOT_TELL]
     if not said:
@@ -65,9 +66,9 @@ def truth_of(labels: Sequence[Label]) -> bool | None:
 
 
 def shares(judged: Sums, labels: Sequence[LabelledResult], z: float = Z_95) -> VerdictShares | None:
-    """Estimate by verdict, each limit at `z`. None where nothing was judged.
+    """Estimate the shares by verdict, each limit at `z`. None if nothing was judged.
 
-    `judged` are the sums of all results that labels were drawn from; the weight of a label is what it stands for.
+    `judged` are the sums of all results that labels were drawn from; a label's weight is the requests it stands for.
     """
     own = estimate(judged, z)
     if own is None:
@@ -77,7 +78,7 @@ def shares(judged: Sums, labels: Sequence[LabelledResult], z: float = Z_95) -> V
 
 
 def _share(sums: Sums, z: float = Z_95) -> Estimate | None:
-    """Estimate the share of defects among labels, of few of them; None of none."""
+    """Estimate the share of defects among a few labels; None without labels."""
     number = effective_judged(sums)
     if not number:
         return None
@@ -111,7 +112,7 @@ def corrected(judged: Sums, labels: Sequence[LabelledResult], z: float = Z_95) -
 
 
 def combine(found: VerdictShares) -> CorrectedRate | None:
-    """Return the rate as people would label it; None where a verdict that the judge gives has no label."""
+    """Return the rate as people would label it; None if a verdict that the judge gives has no label."""
     share = found.judged.rate
     bad = found.of_defects or (_NOTHING if share == 0 else None)
     good = found.of_good or (_NOTHING if share == 1 else None)
@@ -135,10 +136,11 @@ _NOTHING: Final = Estimate(0.0, 0.0, 0.0, 0, 0)
 def outlook(
     judged: Sums, labels: Sequence[LabelledResult], drawn: Mapping[bool, float], *, more: int
 ) -> ReviewOutlook | None:
-    """Return the corrected rate, and what to expect of `more` labels; None as `corrected`.
+    """Return the corrected rate, and what to expect from `more` labels; None as in `corrected`.
 
-    `drawn`: the share of further labels that each verdict of the judge gets. What they will say is not known: the
-    expectation is over all that they may, each as likely as the labels so far make it (beta-binomial).
+    `drawn`: the share of further labels that each verdict of the judge gets. Since their outcome is unknown, the
+    expectation is over all possible outcomes, with the probabilities that follow from the labels so far
+    (beta-binomial).
     """
     now = shares(judged, labels)
     rate = combine(now) if now is not None else None
@@ -166,7 +168,7 @@ def _expected(sums: Sums, more: int) -> tuple[float, float]:
         return 0.0, 0.0
     typical, number = sums.typical_weight, effective_judged(sums)
     share = sums.defect_weight / sums.weight
-    # As many labels as count for the sum, half a defect and half a good answer before them (Jeffreys).
+    # The effective number of labels, with half a defect and half a good answer as the prior (Jeffreys).
     defects, good = number * share + 0.5, number * (1 - share) + 0.5
     below = above = 0.0
     one_defect, one_good = Sums.of(typical, defect=True), Sums.of(typical, defect=False)
@@ -188,9 +190,9 @@ def _beta_binomial(hits: int, number: int, defects: float, good: float) -> float
 
 
 def by_cells(judged: Sums, cells: Iterable[ConfusionCell]) -> CorrectedRate | None:
-    """Do the same as `corrected`, from labels already summed up.
+    """Do the same as `corrected` from labels already summed up.
 
-    None for fewer than `FEWEST` labels: limits are not known to hold for as few.
+    None for fewer than `FEWEST` labels: limits are not known to hold for so few.
     """
     own = estimate(judged)
     sums = {True: Sums(), False: Sums()}
@@ -206,7 +208,7 @@ def by_cells(judged: Sums, cells: Iterable[ConfusionCell]) -> CorrectedRate | No
 
 
 def sensitivity(found: VerdictShares) -> ShareInterval | None:
-    """Return the share of all defects that the judge finds; None where labels of a verdict or all defects are missing.
+    """Return the share of all defects that the judge finds; None without labels of each verdict, or without defects.
 
     `effective` is 0: the limits are not those of a simple share.
     """
@@ -223,7 +225,7 @@ def specificity(found: VerdictShares) -> ShareInterval | None:
 
 
 def _over_rates(own: Estimate, other: Estimate, judged: Estimate) -> ShareInterval | None:
-    """Return `own` as a part of both verdicts, with limits that allow for the judge's rate being an estimate."""
+    """Return `own` as a part of both verdicts, with limits that account for the judge's rate being an estimate."""
     found = _part(own, other, judged.rate, 1 - judged.rate)
     if found is None:
         return None
@@ -258,7 +260,7 @@ def _part(own: Estimate, other: Estimate, weight: float, other_weight: float) ->
 
 
 class LabelCounts(NamedTuple):
-    """Labelled answers by what the judge and people say: how many defects it found and missed, and the good answers."""
+    """Counts of labelled answers by verdict of judge and people: defects found and missed, and the good answers."""
 
     found: int
     missed: int
@@ -269,9 +271,9 @@ class LabelCounts(NamedTuple):
 def chance_if_as_good(before: LabelCounts, lately: LabelCounts) -> float:
     """Return the chance of labels as bad as `lately`, or worse, if the judge were as good as `before`. 0 to 1.
 
-    The less likely of two exact one-sided tests (Fisher), doubled for being two: it finds as many of the defects, and
-    calls as many good answers good. The counts are those of answers drawn from all traffic alike. How many defects
-    there are does not matter.
+    It is the smaller result of two exact one-sided tests (Fisher), doubled because there are two: whether the judge
+    finds as many of the defects, and whether it calls as many good answers good. The answers must be drawn evenly from
+    all traffic. How many defects there are does not matter.
     """
     sensitivity = _fewer((before.found, before.missed), (lately.found, lately.missed))
     specificity = _fewer((before.passed, before.alarmed), (lately.passed, lately.alarmed))
@@ -279,7 +281,7 @@ def chance_if_as_good(before: LabelCounts, lately: LabelCounts) -> float:
 
 
 def _fewer(before: tuple[int, int], lately: tuple[int, int]) -> float:
-    """Return the chance of so few hits or fewer lately, given all hits and all misses; of (hits, misses) each."""
+    """Return the chance of this few hits or fewer lately, given all hits and misses; both arguments are (hits, misses)."""
     hits, number, late = before[0] + lately[0], sum(before) + sum(lately), sum(lately)
 
     def chance(found: int) -> float:
@@ -290,7 +292,7 @@ def _fewer(before: tuple[int, int], lately: tuple[int, int]) -> float:
 
 
 def log_choose(number: int, chosen: int) -> float:
-    """Return the logarithm of the number of ways to choose so many."""
+    """Return the logarithm of the binomial coefficient."""
     return math.lgamma(number + 1) - math.lgamma(chosen + 1) - math.lgamma(number - chosen + 1)
 
 
@@ -299,9 +301,9 @@ def log_choose(number: int, chosen: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Kappa:
-    """Cohen's kappa of two that label the same answers, with 95 % limits: 1 is all alike, 0 as alike as by chance.
+    """Cohen's kappa of two people or judges on the same answers, with 95 % limits: 1 is full agreement, 0 is chance.
 
-    `share` is how often they say the same, `both` how many answers both have labelled.
+    `share` is how often they agree, `both` how many answers both have labelled.
     """
 
     value: float
@@ -312,11 +314,11 @@ class Kappa:
 
 
 def agreement(pairs: Sequence[tuple[bool, bool, float]]) -> Kappa | None:
-    """Estimate kappa from what both said of each answer, and its weight. None where it is not defined.
+    """Estimate kappa from what both said about each answer, and its weight. None if it is not defined.
 
     After Cohen (Educational and Psychological Measurement 20, 1960, p. 37), with the error of Fleiss, Cohen and Everitt
-    (Psychological Bulletin 72, 1969, p. 323). Limits are from half an answer more of each kind, so that few answers on
-    which all agree prove little. It is not defined where both say the same of all answers.
+    (Psychological Bulletin 72, 1969, p. 323). Limits include half an extra answer of each kind, so that full agreement
+    on few answers proves little. Kappa is not defined if both gave one and the same verdict on all answers.
     """
     weight = math.fsum(one[2] for one in pairs)
     squares = math.fsum(one[2] ** 2 for one in pairs)
@@ -353,7 +355,7 @@ def _margins(cells: Cells) -> tuple[dict[bool, float], dict[bool, float]]:
 def _kappa(cells: Cells) -> float | None:
     first, second = _margins(cells)
     chance = sum(first[one] * second[one] for one in (True, False))
-    if chance >= 1 - 1e-12:  # both say one thing only
+    if chance >= 1 - 1e-12:  # both gave only one verdict
         return None
     return min((cells[True, True] + cells[False, False] - chance) / (1 - chance), 1.0)
 

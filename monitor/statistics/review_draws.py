@@ -1,8 +1,8 @@
-"""Which results people label next. Pure functions.
+"""Decides which results people label next. Pure functions.
 
 Results are drawn one by one, each draw with a known chance for every result: four of five from strata, the fifth from
-all traffic. Strata are the judge's verdicts, divided by doubt and by score; a stratum has draws in proportion to its
-share of the traffic and to how much truths differ in it (Neyman, Journal of the Royal Statistical Society 97, 1934,
+all traffic. Strata are the judge's verdicts, divided by doubt and by score; a stratum gets draws in proportion to its
+share of the traffic and to how much the truth varies in it (Neyman, Journal of the Royal Statistical Society 97, 1934,
 p. 558).
 """
 
@@ -19,14 +19,14 @@ from typing import Final, NamedTuple
 from monitor.model.label import LabelDraw
 
 UNIFORM_EVERY: Final = 5
-"""One draw of so many is from all traffic alike: the labels of these draws say what strata may hide."""
+"""One draw in this many is from all traffic evenly: its labels reveal what strata may hide."""
 
 _GOLDEN: Final = (math.sqrt(5) - 1) / 2
 _BANDS: Final = 3
 _SMALLEST: Final = 20
-"""Results of a stratum at least; smaller ones are joined with their neighbour."""
+"""The fewest results of a stratum; smaller ones are merged with their neighbour."""
 _PRIOR: Final = {True: 0.3, False: 0.05}
-"""The share of defects to be expected in what the judge calls a defect, and in what it calls good."""
+"""The expected share of defects in what the judge calls a defect, and in what it calls good."""
 _PRIOR_LABELS: Final = 8.0
 
 
@@ -44,7 +44,7 @@ class JudgedResult(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A result that was drawn, and the chance that this draw had for it."""
+    """A result that was drawn, and the chance that this draw gave it."""
 
     key: str
     draw: LabelDraw
@@ -53,7 +53,7 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stratum:
-    """Results with one verdict of the judge that are alike; `weight` is the sum of theirs."""
+    """Similar results with the same verdict of the judge; `weight` is the sum of their weights."""
 
     defect: bool
     results: Sequence[JudgedResult]
@@ -93,10 +93,10 @@ def _by_score(results: Sequence[JudgedResult]) -> list[list[JudgedResult]]:
 
 
 def allocation(divided: Sequence[Stratum], truths: Mapping[str, bool]) -> list[float]:
-    """Return the share of draws that each stratum has; they add up to 1. `truths`: what people said, by key.
+    """Return the share of draws that each stratum gets; they add up to 1. `truths`: what people said, by key.
 
-    While few labels say how often people disagree with the judge, a stratum has the rate of its verdict, and that a
-    rate such as judges usually have.
+    While few labels show how often people disagree with the judge, a stratum is assumed to have the rate of its
+    verdict, and the verdict a rate that is usual for judges.
     """
     defects: dict[bool, float] = {}
     for verdict in (True, False):
@@ -119,21 +119,21 @@ def _shrunk(defects: int, labels: int, towards: float) -> float:
 def draw(
     results: Sequence[JudgedResult], drawn: Collection[str], truths: Mapping[str, bool], number: int
 ) -> Drawn | None:
-    """Draw one more result; None while all that can be drawn are. See `draws`."""
+    """Draw one more result; None if all that can be drawn have been. See `draws`."""
     return next(draws(results, drawn, truths, number), None)
 
 
 def draws(
     results: Sequence[JudgedResult], drawn: Collection[str], truths: Mapping[str, bool], number: int
 ) -> Iterator[Drawn]:
-    """Draw further results one by one, by what is known now.
+    """Draw further results one by one, given what is known now.
 
-    The same arguments, with `results` in any order, give the same draws. A verdict of which a stratum is used up waits
-    for further results: to go on with the others would misrepresent it.
+    The same arguments, with `results` in any order, give the same draws. If a stratum of a verdict is used up, the
+    whole verdict waits for further results: drawing only from its other strata would misrepresent it.
 
     Args:
         results: all that may be drawn, drawn or not.
-        drawn: the keys of those that were.
+        drawn: the keys of those already drawn.
         truths: by key, whether people call the answer a defect, as far as they have said.
         number: how many were drawn before.
     """
@@ -162,7 +162,7 @@ def draws(
 
 
 def _stratum(waiting: Sequence[int], shares: Sequence[float], number: int) -> int:
-    """Return a place by its share. Multiples of the golden ratio keep the numbers of draws close to the shares."""
+    """Return a stratum by its share. Multiples of the golden ratio keep the numbers of draws close to the shares."""
     point = (number + 1) * _GOLDEN % 1.0 * math.fsum(shares[at] for at in waiting)
     for at in waiting:
         point -= shares[at]
@@ -172,7 +172,7 @@ def _stratum(waiting: Sequence[int], shares: Sequence[float], number: int) -> in
 
 
 def verdict_shares(results: Sequence[JudgedResult], truths: Mapping[str, bool]) -> dict[bool, float]:
-    """Return the share of draws that the judge's defects have, and the one of what it calls good."""
+    """Return the shares of draws that go to what the judge calls defects and to what it calls good."""
     divided = strata(results)
     whole = math.fsum(part.weight for part in divided) or 1.0
     shares = {True: 0.0, False: 0.0}
@@ -186,6 +186,6 @@ def _mixed(of_strata: float, of_all: float) -> float:
 
 
 def _race(one: JudgedResult, name: str) -> tuple[float, str]:
-    """Return a place in an order in which a result comes first with a chance in proportion to its weight."""
+    """Return a sort key by which a result comes first with a chance in proportion to its weight."""
     digest = hashlib.blake2b(f"{name}\x1f{one.key}".encode("utf-8", "replace"), digest_size=8).digest()
     return -math.log((int.from_bytes(digest, "big") + 1) / 2**64) / one.weight, one.key

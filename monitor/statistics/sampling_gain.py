@@ -26,7 +26,7 @@ def gain(sums: Sums) -> float | None:
     """Return the evaluations that an even draw would need for the same variance of the rate, per evaluation made.
 
     From the design-based variance of a ratio of two weighted sums (Särndal, Swensson and Wretman, "Model Assisted
-    Survey Sampling", 5.6). None if there is no defect, or nothing else. With fewer than about twenty defects it is
+    Survey Sampling", 5.6). None if there are no defects, or only defects. With fewer than about twenty defects it is
     meaningless and mostly too high.
     """
     if not 0 < sums.defects < sums.judged:
@@ -51,18 +51,18 @@ class Watch:
         self._days.append((day, one))
 
     def state(self, now: float) -> list[list[float]]:
-        """Return what `restore` takes: by day, its age in days and its sums."""
+        """Return the state for `restore`: for each day, its age in days and its sums."""
         return [[float(now // _DAY - day), *astuple(sums)] for day, sums in self._days]
 
     def restore(self, state: object, now: float, away: float) -> None:
-        """Go on from the `state` of a process that ended `away` seconds ago. Leaves out what is none."""
+        """Continue from the `state` of a process that ended `away` seconds ago. Leave out invalid parts."""
         for one in state if isinstance(state, list) else ():
             match one:
                 case [int() | float() as age, *numbers] if len(numbers) == _NUMBERS and all(map(_is_number, numbers)):
                     self._days.append((int(now // _DAY - age - away // _DAY), Sums(*numbers)))
 
     def loses(self, now: float) -> float | None:
-        """Return the gain if boosting certainly does harm: below 0.9, with fifty effective defects. Else None."""
+        """Return the gain if boosting clearly does harm: below 0.9, with fifty effective defects. Else None."""
         recent = [sums for day, sums in self._days if day > now // _DAY - DAYS]
         sums = sum(recent, Sums())
         found = gain(sums)

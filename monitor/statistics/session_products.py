@@ -22,8 +22,8 @@ FORGET_AFTER: Final = 86400.0
 """Seconds without an answer after which a session is forgotten."""
 
 LONGEST: Final = 100
-"""Scored answers after which a session counts as a new one. Otherwise an id that all answers share, such as that of a
-service account, would make one session of all traffic, about which nothing can ever be known."""
+"""Scored answers after which a session counts as a new one. Otherwise an id shared by all answers, such as that of a
+service account, would make all traffic one session, from which no rate could be estimated."""
 
 
 def session_key(app: str, kind: str, name: str) -> bytes:
@@ -33,7 +33,7 @@ def session_key(app: str, kind: str, name: str) -> bytes:
 
 
 def alone(weight: float, *, defect: bool) -> SessionProducts:
-    """Return what an answer adds that is a session of its own: the squares of its weight."""
+    """Return the products added by an answer that is a session of its own: the squares of its weight."""
     square = weight * weight
     return SessionProducts(square, square, square) if defect else SessionProducts(0.0, square, 0.0)
 
@@ -44,7 +44,7 @@ class SessionMemory:
     def __init__(self, clock: Clock, most: int = MOST_SESSIONS) -> None:
         self._clock = clock
         self._most = most
-        self._slots: OrderedDict[bytes, int] = OrderedDict()  # the one with the latest answer last
+        self._slots: OrderedDict[bytes, int] = OrderedDict()  # the session with the latest answer is last
         self._seen = array("d", [0.0]) * most
         self._weights: dict[tuple[str, ...], _Weights] = {}
 
@@ -54,8 +54,8 @@ class SessionMemory:
         Args:
             session: its `session_key`.
             instrument: the evaluator, its version, and what counts as a defect.
-            weight: of the answer.
-            defect: whether it is one.
+            weight: the weight of the answer.
+            defect: whether the answer is a defect.
         """
         bad = weight if defect else 0.0
         slot = self._slot(session)
@@ -94,7 +94,7 @@ class SessionMemory:
 
 
 class _Weights:
-    """By session, the weights that one instrument has scored so far, and how many."""
+    """The weights that one instrument has scored so far, by session, and their number."""
 
     __slots__ = ("defects", "every", "numbers")
 

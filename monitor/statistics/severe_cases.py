@@ -1,8 +1,8 @@
-"""How many severe cases page, so that false pages stay rare: pure functions.
+"""How many severe cases it takes to page, so that false pages stay rare: pure functions.
 
-A case is confirmed when it was judged severe twice. The confirmed sessions of 30 days that were not called right bound
-the false ones from above. A page needs as many sessions within an hour as false ones alone would seldom bring together,
-so seldom that the false pages to expect stay within what is accepted at every volume: a test checks that. The tables of
+A case is confirmed when it was judged severe twice. The confirmed sessions of 30 days that were not called right are an
+upper bound for the false ones. A page needs so many sessions within an hour that false ones alone rarely reach that
+number: the expected false pages stay within the accepted number at every volume, which a test checks. The tables of
 docs/alerts.md are printed by `benchmarks/rates.py`.
 """
 
@@ -14,10 +14,10 @@ from typing import Final
 
 MONTH, HOUR = 30 * 86400.0, 3600.0
 FALSE_PAGES: Final = 3.0
-"""False pages in 30 days that are accepted unless configured otherwise, for each app and evaluator."""
+"""False pages accepted in 30 days unless configured otherwise, for each app and evaluator."""
 
 MOST_SESSIONS: Final = 10
-"""The most sessions within an hour that a page may need. Beyond the limit of these none pages."""
+"""The most sessions within an hour that a page may need. Above the limit for this many, nothing pages."""
 
 _HOURS: Final = MONTH / HOUR
 
@@ -32,7 +32,7 @@ def sessions_to_page(unexplained: float, false_pages: float = FALSE_PAGES) -> in
 
     Args:
         unexplained: confirmed sessions of the 30 days before that hour that were not called right.
-        false_pages: accepted in 30 days, above 0. Infinity: every session pages.
+        false_pages: false pages accepted in 30 days, above 0. Infinity: every session pages.
     """
     for sessions in range(1, MOST_SESSIONS + 1):
         if unexplained <= unexplained_limits(false_pages)[sessions - 1]:
@@ -42,9 +42,9 @@ def sessions_to_page(unexplained: float, false_pages: float = FALSE_PAGES) -> in
 
 @cache
 def unexplained_limits(false_pages: float = FALSE_PAGES) -> tuple[float, ...]:
-    """Return for 1 to `MOST_SESSIONS` sessions the most unexplained ones with which so many page; -1: never so few.
+    """Return, for 1 to `MOST_SESSIONS` sessions, the most unexplained ones at which this many page; -1: never.
 
-    With more than the last of them nothing pages.
+    With more than the last limit, nothing pages.
     """
     if false_pages == math.inf:
         return (math.inf,) * MOST_SESSIONS
@@ -54,7 +54,7 @@ def unexplained_limits(false_pages: float = FALSE_PAGES) -> tuple[float, ...]:
 def _limit(sessions: int, accepted: float) -> float:
     """Return the largest whole x with which x + 1 sessions in 30 days begin a page at most `accepted` times.
 
-    A page begins with a session that comes when one less than a page needs, or more, have come in the hour before it.
+    A page begins with a session if the hour before it has at least one session less than a page needs.
     """
 
     def seldom(unexplained: int) -> bool:
@@ -71,9 +71,9 @@ def _limit(sessions: int, accepted: float) -> float:
 
 
 def expected_false_pages(confirmed: float, false_pages: float = FALSE_PAGES) -> float:
-    """Return the false pages in 30 days to expect from so many false confirmed sessions, which come independently.
+    """Return the false pages to expect in 30 days from `confirmed` false sessions, which come independently.
 
-    A page begins when a session comes and the hour before holds one less than a page needs.
+    A page begins with a session if the hour before it has one session less than a page needs.
     """
     if confirmed <= 0:
         return 0.0
@@ -91,8 +91,8 @@ def expected_false_pages(confirmed: float, false_pages: float = FALSE_PAGES) -> 
 def all_wrong(error: float, calls: int, correlation: float) -> float:
     """Return the probability that all `calls` judgements of a harmless answer are severe.
 
-    Beta-binomial: `error` is the probability of one (0 to 1), `correlation` (0 to 1) how far errors repeat. At 0 they
-    are independent, at 1 the same judge says the same again.
+    Beta-binomial: `error` is the probability for one judgement (0 to 1), `correlation` (0 to 1) how far errors repeat.
+    At 0 they are independent, at 1 every judgement repeats the first.
     """
     if correlation >= 1:
         return error

@@ -11,7 +11,7 @@ from monitor.statistics.change import DAY
 from monitor.statistics.rates import Sums
 
 BLOCK: Final = 3 * 3600
-"""Seconds. A day is eight whole blocks and the present one, so it reaches back up to this much further."""
+"""Seconds. A day is eight whole blocks and the current one, so it reaches back up to this much further."""
 
 _BLOCKS: Final = math.ceil(DAY / BLOCK) + 1
 Place = tuple[str, str]
@@ -23,7 +23,7 @@ _Slice = tuple[str, str]  # name and value
 class Sliced:
     """Rolling sums by app, evaluator, slice and value. The caller bounds the number of each.
 
-    They begin with the process: `since` is the wall-clock second that they reach back to.
+    They start with the process: `since` is the wall-clock second from which they count.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -39,7 +39,7 @@ class Sliced:
     def add(self, place: Place, name: str, value: str, at: float, one: Sums) -> None:
         """Count results on answers of the wall-clock second `at`.
 
-        A time in the future counts as now; one that is too old is ignored.
+        A time in the future counts as now; a time that is too old is ignored.
         """
         now = self._clock.now()
         block, oldest = math.floor(min(at, now) / BLOCK), self._oldest(now)

@@ -1,6 +1,6 @@
-"""Topics of questions: the words that tell them apart. No model, no random numbers, and names that stay.
+"""Topics of questions: the words that distinguish them. No model, no random numbers, and stable names.
 
-A topic is a word that many questions have and most do not, with its other forms. It is named once, when it appears,
+A topic is a word, with its other forms, that many questions have and most do not. It is named once, when it appears,
 and stays while it is still asked about half as often as a new topic must be: ten more questions rename nothing.
 """
 
@@ -13,23 +13,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 OTHER: Final = "other"
-"""The name of what belongs to no topic."""
+"""The name for questions without a topic."""
 
 TOPICS_AT_MOST: Final = 40
-"""Topics of one app."""
+"""The most topics of one app."""
 
 LEAST_STORIES: Final = 5
-"""The sessions, or different questions, that a word needs to be a topic."""
+"""The sessions, or different questions, that a word needs to become a topic."""
 
 LEAST_SHARE: Final = 0.01
-"""The share of the questions of no other topic that a word needs as well."""
+"""The share that a word also needs of the questions without another topic."""
 
-_KEPT: Final = 0.5  # of both, for a topic that is there already
-_MOST_SHARE: Final = 0.5  # a word of more than half of the questions tells little about any
+_KEPT: Final = 0.5  # of both minimums, for an existing topic
+_MOST_SHARE: Final = 0.5  # a word in more than half of the questions says little about any of them
 _HASH: Final = re.compile(r"[0-9a-f]{16}")
 _SHORT_HASH: Final = 6
 _FORM: Final = 6  # letters after which inflection mostly follows
-_MOVED: Final = 2.0  # how far a share may move before it is noted
+_MOVED: Final = 2.0  # factor by which a share may move before it is updated
 
 
 class QuestionWords(NamedTuple):
@@ -48,36 +48,36 @@ class QuestionTopic(NamedTuple):
 
 
 def key_of(word: str) -> str:
-    """Return what the forms of a word have in common; a word with a digit, such as a hash, has one form."""
+    """Return the common key of a word's forms; a word with a digit, such as a hash, has only one form."""
     return word if any(map(str.isdigit, word)) else word[:_FORM]
 
 
 def topic_of(topics: Sequence[QuestionTopic], words: Iterable[str]) -> str:
-    """Return the name of the topic of a question: the rarest that one of its words belongs to; otherwise `OTHER`."""
+    """Return the name of a question's topic: the rarest one that any of its words belongs to; otherwise `OTHER`."""
     keys = {key_of(word) for word in words}
     found = min((one for one in topics if one.key in keys), key=lambda one: (one.share, one.key), default=None)
     return found.name if found is not None else OTHER
 
 
 def is_word(name: str) -> bool:
-    """Whether the name of a topic is readable: where texts are not stored it is a hash."""
+    """Return whether the name of a topic is readable: if texts are not stored, it is a hash."""
     return _HASH.fullmatch(name) is None
 
 
 def topic_words(name: str) -> str:
-    """Return the name of a topic for people: of a hashed word its first digits."""
+    """Return the name of a topic for people: for a hashed word, its first digits."""
     return name if is_word(name) else f"topic {name[:_SHORT_HASH]}"
 
 
 def renewed(kept: Iterable[QuestionTopic], questions: Iterable[QuestionWords]) -> tuple[QuestionTopic, ...]:
-    """Return the topics of an app after its latest questions: those of before that are still asked about, and new ones.
+    """Return the topics of an app, updated with its latest questions: old ones still asked about, and new ones.
 
-    New ones come from questions that have none yet: first the words that tell most about most of them, by number times
-    the logarithm of their rarity. The order of the questions does not matter.
+    New topics come from questions without one: first the words that say most about most of them, by number times the
+    logarithm of rarity. The order of the questions does not matter.
 
     Args:
         kept: the topics until now.
-        questions: of the last days.
+        questions: the questions of the last days.
     """
     stories = _stories(questions)
     having: dict[str, list[int]] = defaultdict(list)
@@ -116,12 +116,12 @@ def renewed(kept: Iterable[QuestionTopic], questions: Iterable[QuestionWords]) -
 
 
 def _tells(count: int, rarity: float) -> float:
-    """Return how much a word tells about so many questions; equal up to rounding is equal."""
+    """Return how much a word says about this many questions; rounded, so that nearly equal values are equal."""
     return round(count * math.log(rarity), 6)
 
 
 def _stories(questions: Iterable[QuestionWords]) -> list[tuple[str, ...]]:
-    """Return the words of each unit, so that one person who asks on and on makes no topic."""
+    """Return the words of each unit, so that one person who keeps asking does not create a topic."""
     by_unit: dict[str, dict[str, None]] = {}
     for one in questions:
         if one.words:
@@ -130,7 +130,7 @@ def _stories(questions: Iterable[QuestionWords]) -> list[tuple[str, ...]]:
 
 
 def _noted(before: float, now: float) -> float:
-    """Return the share to keep: another one would change which of two topics a question with both belongs to."""
+    """Return the share to keep: a changed one could move a question with two topics from one to the other."""
     return before if now / _MOVED <= before <= now * _MOVED else now
 
 

@@ -1,4 +1,4 @@
-"""What is learned from verdicts by app, and how well the learned order and the one it began with foretold them."""
+"""What is learned from verdicts, by app, and how well the learned and the initial order predicted them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SLOPE: Final = 1.2  # the middle of the values fitted on twelve labelled sets, 
 _VERDICTS: Final = 2_000
 
 NEEDED: Final = 30
-"""The defects, and the good answers, among verdicts without which nothing is said about an order."""
+"""The defects, and as many good answers, that the verdicts must include before an order is rated."""
 
 
 def first_slopes(*, grounding: bool, slope: float | None = None) -> tuple[float, ...]:
-    """Return the slopes that a model begins with: `slope`, by default 1.2 for verdicts on grounding and 0 for others.
+    """Return the initial slopes of a model: `slope`, by default 1.2 for verdicts on grounding and 0 for others.
 
     It is how much one standard deviation of missing overlap raises the log odds of a defect.
     """
@@ -29,7 +29,7 @@ def first_slopes(*, grounding: bool, slope: float | None = None) -> tuple[float,
 
 
 class Learners:
-    """The model of each app, of the 200 apps that had verdicts last. All begin with the same `slopes`."""
+    """The models of the 200 apps with the latest verdicts. All begin with the same `slopes`."""
 
     def __init__(self, slopes: Sequence[float]) -> None:
         self._slopes = tuple(slopes)
@@ -37,11 +37,11 @@ class Learners:
         self._new = DefectModel(self._slopes)
 
     def of(self, app: str) -> DefectModel:
-        """Return the model of an app; one without a verdict if it had none. Not to be taught."""
+        """Return the model of an app; an untaught one if it had no verdicts. Do not teach it."""
         return self._apps.get(app, self._new)
 
     def to_teach(self, app: str) -> DefectModel:
-        """Return the model of an app, which a verdict is about to change."""
+        """Return the model of an app, to be taught a verdict."""
         found = self._apps.get(app)
         if found is None:
             found = self._apps[app] = DefectModel(self._slopes)
@@ -52,10 +52,10 @@ class Learners:
 
 
 class OrderStanding(NamedTuple):
-    """How well two orders foretold the verdicts: `before` learning and `learned`, as AUROCs; None with too few.
+    """How well two orders predicted the verdicts: `before` learning and `learned`, as AUROCs; None with too few.
 
-    Of `verdicts`, the newest 2,000 at most, `defects` found a defect. `taught` is the number of all verdicts and labels
-    that the model has learned from.
+    `defects` of the `verdicts`, at most the newest 2,000, found a defect. `taught` is the number of all verdicts and
+    labels that the model has learned from.
     """
 
     taught: int = 0
@@ -66,12 +66,12 @@ class OrderStanding(NamedTuple):
 
     @property
     def learned_leads(self) -> bool:
-        """Whether the learned order foretold the verdicts better than the one it began with."""
+        """Whether the learned order predicted the verdicts better than the initial one."""
         return self.before is not None and self.learned is not None and self.learned > self.before
 
 
 class Foretold:
-    """The newest verdicts of one app, each with both dangers of the case as they stood before it (higher is worse)."""
+    """The newest verdicts of one app, each with both dangers of its case before the verdict (higher is worse)."""
 
     def __init__(self) -> None:
         self._columns = [array("d") for _ in range(4)]  # weight, both dangers, 1 for a defect

@@ -65,10 +65,10 @@ class Windows:
         self.add_sums(app, evaluator, at, Sums.of(weight, defect=defect))
 
     def add_sums(self, app: str, evaluator: str, at: float, one: Sums) -> None:
-        """Count results summed up before, such as those of a minute from the history, all at `at`.
+        """Count results that are already summed up, such as those of a minute from the history, all at `at`.
 
-        Add a history in order of time, the oldest first. Results older than the longest window count only by the hour
-        and only for baselines.
+        Add a history in chronological order. Results older than the longest window count only by the hour and only for
+        baselines.
         """
         now = self._clock.now()
         at = min(at, now)
@@ -111,7 +111,7 @@ class Windows:
         return Sums.total(part for index, part in row.items() if index >= oldest)
 
     def usual(self, app: str, evaluator: str, now: float) -> float:
-        """Return `typical_weight` of the last day, or of the longest window if that is shorter: what `estimate` needs.
+        """Return `typical_weight` of the last day, or of the longest window if that is shorter, for `estimate`.
 
         0 for a pair without scores.
         """

@@ -1,4 +1,4 @@
-"""What the bad answers of a risen rate have in common, and since when: pure functions, no clock, no random numbers.
+"""Finds when a rate rose and what its bad answers have in common: pure functions, no clock, no random numbers.
 
 The onset comes first, then a search for factors among the answers since then. `diagnose` looks once. `diagnose_alert`
 looks again while an alert lasts, at set numbers of bad answers. Both name something in at most one of 20 rises without
@@ -20,7 +20,7 @@ from monitor.statistics.diagnosis.results import Diagnosis
 from monitor.statistics.diagnosis.search import LEAST_BAD_BEFORE, FactorSearch
 
 FALSE_FINDINGS: Final = 0.05
-"""The share of rises without a cause of which something may be named, at one look or at any of the looks of an alert:
+"""The share of rises without a cause for which something may be named, at one look or at any of the looks of an alert:
 about 2 % in simulations."""
 
 
@@ -38,9 +38,9 @@ def diagnose(cases: Iterable[JudgedCase], search_from: float) -> Diagnosis:
 
 
 def diagnose_alert(cases: Iterable[JudgedCase], search_from: float, fired: float) -> Diagnosis:
-    """Find what the bad answers of an alert have in common: what the last of its looks says.
+    """Find what the bad answers of an alert have in common: the result of its last look.
 
-    So it says the same from one look to the next, at any time and for everyone.
+    So the result stays the same from one look to the next, at any time and for everyone.
 
     Args:
         cases: as in `diagnose`.
@@ -55,7 +55,7 @@ def diagnose_alert(cases: Iterable[JudgedCase], search_from: float, fired: float
 
 
 def alert_looks(cases: Iterable[JudgedCase], search_from: float, fired: float) -> Iterator[Diagnosis]:
-    """Yield what each look at an alert says, in their order; nothing before the first. Arguments as `diagnose_alert`.
+    """Yield the result of each look at an alert, in order; nothing before the first. Arguments as `diagnose_alert`.
 
     A look uses only the answers that were judged by then. `FALSE_FINDINGS` is spent over all looks (`looks.spent`).
     What a look has named stays named as long as later looks find its answers worse than others, in one test each.
@@ -75,7 +75,7 @@ class _Rise:
         self._usual = tally(self._baseline)
 
     def look(self, until: float, level: float, named: Collection[Factor] = ()) -> Diagnosis:
-        """Diagnose from the cases that were judged by a time, at a level of false findings: at 0 nothing is named."""
+        """Diagnose from the cases judged up to a time, at a level of false findings: at 0 nothing is named."""
         if self._usual.bad < LEAST_BAD_BEFORE:
             return Diagnosis(state="too_few_before")
         searched = [row for row in self._searched if row.known <= until]
@@ -87,7 +87,7 @@ class _Rise:
         return replace(search.diagnosis(), looked=max(row.known for row in searched))
 
     def looks(self, fired: float) -> Iterator[Diagnosis]:
-        """Yield what each look at an alert says."""
+        """Yield the result of each look at an alert."""
         begun, later = self._counted(fired)
         named: list[Factor] = []
         last = 0.0
@@ -98,7 +98,7 @@ class _Rise:
             yield replace(found, next_look=next_look(bad) - bad)
 
     def before_first_look(self, fired: float) -> int:
-        """Return how many more bad answers the first look at an alert takes."""
+        """Return how many more bad answers the first look at an alert needs."""
         begun, later = self._counted(fired)
         return FIRST_LOOK - begun - len(later)
 

@@ -1,4 +1,4 @@
-"""The judged answers that a diagnosis compares, and what each of them has in common with others: plain values."""
+"""The judged answers that a diagnosis compares, and the factors that they may share: plain values."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ FactorKind: TypeAlias = Literal["slice", "pair", "document", "word"]
 was retrieved. `word`: a word of the question."""
 
 LIGHTEST: Final = 1e-100
-"""The smallest weight, as a part of the largest. Lighter ones count as this: the square of theirs may be 0."""
+"""The smallest weight, as a part of the largest. Lighter weights count as this, since their squares may be 0."""
 
 
 class Factor(NamedTuple):
     """Something that several answers may have in common, such as the slice `tenant` with the value `acme`.
 
-    `pairs`: it is a configured slice, so the diagnosis also looks at it together with another. `outcome`: the answer
-    itself makes it, as a refusal or a length, so its frequency follows the rate of bad answers.
+    `pairs`: it is a configured slice, so the diagnosis also looks at it in pairs. `outcome`: it is a property of the
+    answer itself, such as a refusal or a length, so its frequency follows the rate of bad answers.
     """
 
     kind: FactorKind
@@ -35,8 +35,8 @@ class JudgedCase(NamedTuple):
     """One judged answer.
 
     `time`: when it was given, in seconds since 1970. `weight`: 1 / (the probability with which it was judged), above 0
-    and finite. `unit`: its session, or otherwise its question: all answers of one unit count as one story. `judged_at`:
-    since when the verdict has been known; None: at once.
+    and finite. `unit`: its session, or otherwise its question: all answers of one unit count as one observation.
+    `judged_at`: when the verdict became known; None: at once.
     """
 
     time: float
@@ -62,7 +62,7 @@ class WeighedCase(NamedTuple):
 
 
 class Prepared:
-    """All cases in the order of time, with numbers in place of texts; the order of equal times does not matter."""
+    """All cases in chronological order, with numbers in place of texts; the order of equal times does not matter."""
 
     def __init__(self, cases: Iterable[JudgedCase]) -> None:
         given = list(cases)
@@ -73,7 +73,7 @@ class Prepared:
                 raise ValueError(f"{one.time!r} is not a time: it is a number of seconds since 1970")
             if one.judged_at is not None and not math.isfinite(one.judged_at):
                 raise ValueError(f"{one.judged_at!r} is not a time: it is a number of seconds since 1970")
-        # Cases that are equal in all of these may change places without changing a sum.
+        # Cases that are equal in all of these can be swapped without changing a sum.
         given.sort(key=lambda one: (one.time, one.weight, one.bad, one.unit))
         top = max((one.weight for one in given), default=1.0)
         self.factors: list[Factor] = []
@@ -103,8 +103,8 @@ class Prepared:
 class CaseSums(NamedTuple):
     """Sums over some cases, or over those of them that have a factor.
 
-    `cases` and `bad` are numbers; `units` is the number of units with bad cases. `weight` sums weights, `timed` sums
-    them times the rate of their block of time relative to the whole, `bad_weight` sums those of bad cases.
+    `cases` and `bad` are counts; `units` is the number of units with bad cases. `weight` sums the weights, `timed` the
+    weights times the rate of their block of time relative to the whole, `bad_weight` the weights of bad cases.
     `bad_squares` sums, by unit, the square of its bad weight; `good_squares` the squares of the weights of good cases.
     """
 

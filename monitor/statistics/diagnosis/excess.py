@@ -1,6 +1,6 @@
-"""Whether answers with a factor are worse than a rise common to all would make them, and how much of the rise they are.
+"""Whether answers with a factor are worse than a rise common to all would make them, and their share of the rise.
 
-A common rise may multiply the usual risk of a factor or add to it: the larger of both is expected of it. z compares two
+A common rise may multiply the usual risk of a factor or add to it: the larger of the two is expected. z compares two
 gamma variables by their cube roots, as `statistics.change` does, on effective counts (Fay and Feuer, Statistics in
 Medicine 16, 1997, p. 791): the exact binomial tail at any number and any weights.
 """
@@ -17,12 +17,12 @@ from monitor.statistics.change import gamma_ratio_z
 from monitor.statistics.diagnosis.cases import CaseSums, WeighedCase
 
 HIGHEST: Final = 0.98
-"""The highest rate that is expected of any factor."""
+"""The highest rate expected for any factor."""
 
 PRIOR: Final = 4.0
-"""Pseudo bad answers at the usual rate of a factor that was no worse than others: documents and words differ in their
-standing risk by a standard deviation of about one half. A factor known to be worse has one: to shrink its risk would
-make refusals a cause."""
+"""Pseudo bad answers at the usual rate, for a factor that was no worse than others: the long-term risks of documents
+and words differ by a standard deviation of about one half. A factor known to be worse gets only one: shrinking its risk
+would make refusals a cause."""
 
 LEAST_UNITS: Final = 3
 """The units with bad cases that a factor needs since the onset. With fewer no z can reach the limit."""
@@ -49,7 +49,7 @@ class RiseShare:
 
 
 class _Usual(NamedTuple):
-    """What was usual before the onset: the rate without the factor, its own over that, and counts behind both.
+    """What was usual before the onset: the rate without the factor, the factor's own rate over it, and the counts.
 
     `seen`: effective bad answers of the factor; `due`: those that the rate of the rest would have made.
     """
@@ -76,7 +76,7 @@ def _usual(own: CaseSums, every: CaseSums) -> _Usual:
 
 
 def _kept(own: Sides, every: Sides, *, outcome: bool) -> float:
-    """Return the share of a factor's cases that there would be if it were as frequent as before."""
+    """Return the share of a factor's cases that would remain if it were as frequent as before."""
     if outcome or own.now.weight <= 0:
         return 1.0
     return min(1.0, (own.past.weight / every.past.weight) / (own.now.weight / every.now.weight))
@@ -85,12 +85,12 @@ def _kept(own: Sides, every: Sides, *, outcome: bool) -> float:
 def excess_z(own: Sides, every: Sides, *, outcome: bool = False) -> float:
     """Return how far a factor's cases are worse than a rise common to all makes them, in standard deviations.
 
-    `every` are all cases, those with the factor among them; both sides have bad ones. -infinity: nothing is bad.
+    `every` are all cases, including those with the factor; both have bad cases. -infinity: nothing is bad.
 
     Args:
         own: the cases with the factor.
         every: all cases.
-        outcome: whether the answer makes the factor, so that it is no more frequent for another reason.
+        outcome: whether the factor is a property of the answer, so that it is not more frequent for another reason.
     """
     now, total = own.now, every.now
     if now.bad_weight <= 0:
@@ -99,7 +99,7 @@ def excess_z(own: Sides, every: Sides, *, outcome: bool = False) -> float:
     out = max(total.bad_weight - now.bad_weight, 0.0)
     out_unit = (total.bad_squares - now.bad_squares) / out if out > 0 else 0.0
     out_unit = out_unit if out_unit > 0 else total.unit_weight
-    out_count = out / out_unit + 1  # one more, or the rest could not be told from 0 once the factor has most of them
+    out_count = out / out_unit + 1  # one more, since the rest would look like 0 once the factor has most of them
     rate_out = max(out_count * out_unit / max(total.timed - now.timed, out_unit), usual.rest)
     prior = usual.prior()
     times = usual.times(prior)
@@ -113,7 +113,7 @@ def excess_z(own: Sides, every: Sides, *, outcome: bool = False) -> float:
     good = max(now.weight - now.bad_weight, 0.0)
     bad_count = now.bad_weight**2 / now.bad_squares
     good_count = (good**2 / now.good_squares if now.good_squares > 0 else 0.0) + 1
-    # One good answer more. Where bad ones are judged more often than good ones, it is as heavy as a usual good one.
+    # One more good answer. If bad answers are judged more often than good ones, it weighs as much as a usual good one.
     all_good = total.weight - total.bad_weight
     good_unit = total.good_squares / all_good if all_good > 0 else 0.0
     odds = now.bad_weight / (good + max(now.unit_weight, good_unit))
@@ -126,7 +126,7 @@ def excess_z(own: Sides, every: Sides, *, outcome: bool = False) -> float:
 
 
 def expected_of(own: Sides, every: Sides, *, outcome: bool = False) -> float:
-    """Return the rate that the cases of a factor would have without any rise, 0 to `HIGHEST`."""
+    """Return the rate that a factor's cases would have without any rise, 0 to `HIGHEST`."""
     usual = _usual(own.past, every.past)
     kept = _kept(own, every, outcome=outcome)
     return kept * own_rate(own.past, every.past) + (1 - kept) * min(usual.rest, HIGHEST)
@@ -147,13 +147,13 @@ def rise_share(own: Sides, every: Sides, *, outcome: bool = False) -> float:
 def share_interval(
     own: Sides, every: Sides, rows: Sequence[WeighedCase], having: Collection[int], *, outcome: bool = False
 ) -> RiseShare:
-    """Return that share with its interval: by unit for the cases since the onset, and from the counts before it.
+    """Return the `rise_share` with its interval: by unit for the cases since the onset, and from the counts before it.
 
     Args:
         own: the cases with the factor.
         every: all cases.
         rows: all cases since the onset.
-        having: the positions in `rows` of those with the factor.
+        having: the positions in `rows` of the cases with the factor.
         outcome: as in `excess_z`.
     """
     share = rise_share(own, every, outcome=outcome)
@@ -184,10 +184,10 @@ def _past_variance(own: Sides, every: Sides, share: float, *, outcome: bool) -> 
 
 
 class Mix(NamedTuple):
-    """How sure it is that a factor became more frequent, and that it was worse than the rest before. 0 or more.
+    """How certain it is that a factor became more frequent, and that it was worse than the rest before. 0 or more.
 
-    `z` is the less certain of both. `share` is the share of the rise that the extra cases make at their rate before,
-    with one pseudo bad answer at the rate of the rest; `plain_share` is that without it.
+    `z` is the less certain of the two. `share` is the part of the rise due to the extra cases at their earlier rate,
+    with one pseudo bad answer at the rate of the rest; `plain_share` is the same without it.
     """
 
     z: float
@@ -202,7 +202,7 @@ def mix(own: Sides, every: Sides, *, squares: float, past_squares: float) -> Mix
         own: the cases with the factor.
         every: all cases.
         squares: `unit_squares` of its cases since the onset.
-        past_squares: those of its cases before.
+        past_squares: `unit_squares` of its cases before the onset.
     """
     now, past, total, total_past = own.now, own.past, every.now, every.past
     usual = _usual(past, total_past)
@@ -229,8 +229,8 @@ def mix(own: Sides, every: Sides, *, squares: float, past_squares: float) -> Mix
 def visible_share(every: Sides, limit: float) -> float | None:
     """Return the smallest share of the rise at which a factor would have been found 4 times in 5.
 
-    Of a factor whose answers were as good as others before and of which 70 in 100 have been bad since the onset, if all
-    cases have the same weight.
+    It assumes a factor whose answers were as good as others before, and 70 in 100 of which have been bad since the
+    onset, and that all cases have the same weight.
     """
     rise = every.now.bad_weight - every.now.weight * every.past.rate
     before = every.past.rate

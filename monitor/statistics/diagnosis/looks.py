@@ -1,4 +1,4 @@
-"""When an alert is looked at again, and how much of the level of false findings each look may spend.
+"""When to look at an alert again, and how much of the level of false findings each look may spend.
 
 Looks at set amounts of information, with a level that is spent over them as a function of that amount: Lan and DeMets,
 Biometrika 70, 1983, p. 659. The amount is the number of bad answers since the onset.
@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Final
 
 FIRST_LOOK: Final = 10
-"""The bad answers since the onset that the first look at an alert takes."""
+"""The bad answers since the onset that the first look at an alert needs."""
 
 GROWTH: Final = 1.5
-"""How many times as many bad answers the next look takes."""
+"""How many times as many bad answers the next look needs."""
 
 _HALF_SPENT: Final = 10.0  # bad answers: half of the level goes to a first look at 10, two thirds to one at 20
 
@@ -36,5 +36,5 @@ def next_look(look: int) -> int:
 
 
 def spent(bad: int) -> float:
-    """Return the share of the level, 0 to 1, that is spent once so many bad answers have been looked at."""
+    """Return the share of the level, 0 to 1, that is spent after a look at this many bad answers."""
     return bad / (bad + _HALF_SPENT)

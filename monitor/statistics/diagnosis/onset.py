@@ -1,7 +1,7 @@
 """Since when the rate is higher: the most likely moment of one step up, with an interval.
 
-The likelihood of each case being the first of the higher rate, with Bernoulli answers whose number is what the bad
-weight of a typical unit makes of it (Hinkley, Biometrika 57, 1970, p. 1, for one change point).
+It computes the likelihood of each case being the first of the higher rate, for Bernoulli answers counted in multiples
+of the bad weight of a typical unit (Hinkley, Biometrika 57, 1970, p. 1, for one change point).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Onset:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An onset among cases in the order of time: the first case of the interval, and the first after the best guess."""
+    """An onset among cases in chronological order: the first case of the interval, and the first after the best guess."""
 
     onset: Onset
     lowest: int
@@ -37,9 +37,9 @@ class Step:
 
 
 def find_step(rows: Sequence[WeighedCase], usual: float) -> Step | None:
-    """Find when the rate rose above `usual` (above 0, below 1). None: the rate of no last part of the cases is higher.
+    """Find when the rate rose above `usual` (above 0, below 1). None: no final part of the cases has a higher rate.
 
-    The cases are in the order of time. Cases of one moment stay together.
+    The cases are in chronological order. Cases of one moment stay together.
     """
     unit_weight = tally(rows).unit_weight
     if unit_weight <= 0 or not 0 < usual < 1:

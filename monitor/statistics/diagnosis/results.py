@@ -1,4 +1,4 @@
-"""What a diagnosis says: plain values."""
+"""The result of a diagnosis: plain values."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ there are more of them."""
 class FoundFactor:
     """A factor that explains a part of a rise.
 
-    `parts`: the two slices of a pair, otherwise the factor itself. `z`: how sure, in standard deviations. `onset`: of
-    its own cases; of all cases for `more`, None where they show no step. `inside` and `outside`: the rate since the
-    onset with and without it, with 95 % limits; `before`: its own rate before the onset, nearer to that of the rest if
-    it had hardly a bad answer then. `cases` and `bad`: how many since the onset. `part_now` and `part_before`: the
-    weighted part of all answers that has it. `likewise`: factors that most of the same bad answers have.
+    `parts`: the two slices of a pair, otherwise the factor itself. `z`: how certain, in standard deviations. `onset`:
+    of its own cases; for `more`, of all cases; None if they show no step. `inside` and `outside`: the rate since the
+    onset with and without it, with 95 % limits; `before`: its own rate before the onset, pulled towards the rate of the
+    rest if it had hardly any bad answers then. `cases` and `bad`: how many since the onset. `part_now` and
+    `part_before`: the weighted part of all answers that has it. `likewise`: factors that most of the same bad answers
+    have.
     """
 
     factor: Factor
@@ -46,13 +47,13 @@ class FoundFactor:
 class Diagnosis:
     """What stands out in a risen rate.
 
-    `state`: `found`; `nothing_stands_out`; `no_rise`, the rate of no last part of the cases is above the one before;
-    `too_few_before`, there are not enough bad answers before it for a comparison.
-    `judged`, `bad`: since the onset. `rate_before`, `rate_since`: with 95 % limits. `switched`: what nearly all answers
-    have had since the onset and hardly any before. `visible`: the smallest share of the rise, 0 to 1, at which a factor
-    would have been found 4 times in 5; None: none would. `looked`: when the last answer that was looked at was judged,
-    in seconds since 1970; None: there are too few for a first look. `next_look`: how many more bad answers than at this
-    look it takes until an alert is looked at again, or for the first time; None: this was one look, at all answers.
+    `state`: `found`; `nothing_stands_out`; `no_rise`, no final part of the cases has a higher rate than the part before
+    it; `too_few_before`, there are not enough bad answers before it for a comparison.
+    `judged`, `bad`: since the onset. `rate_before`, `rate_since`: with 95 % limits. `switched`: factors that nearly all
+    answers have had since the onset and hardly any before. `visible`: the smallest share of the rise, 0 to 1, at which
+    a factor would have been found 4 times in 5; None: no factor would. `looked`: when the last answer of this look was
+    judged, in seconds since 1970; None: there are too few for a first look. `next_look`: how many more bad answers it
+    takes until the next, or the first, look at an alert; None: this was a single look, at all answers.
     """
 
     state: Literal["found", "nothing_stands_out", "no_rise", "too_few_before"]

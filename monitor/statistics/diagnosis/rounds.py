@@ -1,4 +1,4 @@
-"""One round of tests: the cases that are left to look at, in blocks of time, and the factors that they have."""
+"""One round of tests: the remaining cases, in blocks of time, and the factors that they have."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _BLOCKS, _BAD_IN_BLOCK = 4, 10  # enough to undo a rollout; enough in each to co
 
 
 def time_blocks(rows: Sequence[WeighedCase]) -> list[float]:
-    """Return the timed weights of cases in the order of time: times the rate of their block over the rate of all.
+    """Return the timed weights of cases in chronological order: weight times the rate of its block over that of all.
 
-    The blocks, at most four, have equally many bad cases.
+    The blocks, at most four, have equal numbers of bad cases.
     """
     bad = sum(row.bad for row in rows)
     count = max(1, min(_BLOCKS, bad // _BAD_IN_BLOCK))
@@ -30,7 +30,7 @@ def time_blocks(rows: Sequence[WeighedCase]) -> list[float]:
 
 
 class TestedFactor(NamedTuple):
-    """A factor that was looked at: its number, z, share of the rise, and the positions of its cases."""
+    """A factor that was tested: its number, z, share of the rise, and the positions of its cases."""
 
     number: int
     z: float
@@ -39,7 +39,7 @@ class TestedFactor(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What is left to look at: cases now and before, the positions of each tried factor's, and sums."""
+    """The remaining cases, now and before, the positions of each tried factor's cases, and sums."""
 
     now: list[WeighedCase]
     past: list[WeighedCase]

@@ -31,19 +31,19 @@ from monitor.statistics.rates import estimate
 
 FACTORS_AT_MOST: Final = 3
 LEAST_BAD_BEFORE: Final = 5
-"""The bad answers before the onset without which there is no diagnosis."""
+"""The bad answers before the onset that a diagnosis needs."""
 
 LEAST_CASES: Final = 5
 """The cases that a factor needs since the onset. With fewer no z can reach the limit."""
 
-_MOST: Final = 0.9  # of the cases, and of their weight: beyond, there is no rest to compare with
-_MOST_OF_PART: Final = 0.8  # of the cases of a part: beyond, a pair is that part
-_LEAST_SHARE, _LEAST_MIX_SHARE = 0.1, 0.15  # of the rise: less is true, but of no use
-_PART_INSTEAD: Final = 0.7  # a pair gives way to a part with a z that is at most so much smaller
+_MOST: Final = 0.9  # of the cases, and of their weight: above it, too little is left to compare with
+_MOST_OF_PART: Final = 0.8  # of the cases of a part: above it, a pair is practically that part
+_LEAST_SHARE, _LEAST_MIX_SHARE = 0.1, 0.15  # of the rise: smaller shares may be real, but are of no use
+_PART_INSTEAD: Final = 0.7  # a part replaces a pair if its z is smaller by at most this
 _LIKEWISE: Final = 2.0  # how much smaller the z of a factor with the same cases may be
 _SAME_CASES: Final = 0.6  # of its bad cases
-_SURELY_MORE: Final = 1.645  # to say of a factor that was found that there is only more of it
-_STILL: Final = 1.645  # a factor that an earlier look named needs no more: it is one test, with an error of 5 %
+_SURELY_MORE: Final = 1.645  # the z to say that a found factor is only more frequent
+_STILL: Final = 1.645  # the z that a factor named at an earlier look needs to stay: one test, with an error of 5 %
 _NEARLY_ALL, _HARDLY_ANY = 0.9, 0.1
 _NORMAL: Final = NormalDist()
 
@@ -56,7 +56,7 @@ class FactorSearch:
         before: the cases before the interval of the onset.
         after: those since the onset.
         step: the onset.
-        searched: the cases among which it was found.
+        searched: the cases in which the onset was searched.
         level: the chance that anything is named in a rise without a cause, 0 to 1; 0 names nothing.
         named: what earlier looks at the same rise named. It stays as long as its answers are still worse.
     """
@@ -86,7 +86,7 @@ class FactorSearch:
         self._limits = self._limit_by_kind()
 
     def diagnosis(self) -> Diagnosis:
-        """Return what was found."""
+        """Return the result of the search."""
         every = self._whole.every
         rise = every.now.bad_weight - every.now.weight * every.past.rate
         found = self._factors() if rise > 0 and every.past.bad >= LEAST_BAD_BEFORE else []
@@ -121,7 +121,7 @@ class FactorSearch:
             left = self._round(now, past, tried)
 
     def _next(self, left: Round) -> tuple[int, FoundFactor] | None:
-        """Return the factor that stands out most among the cases that are left, with its number."""
+        """Return the factor that stands out most among the remaining cases, with its number."""
         worse = self._worse(left)
         if worse:
             best = self._part_instead(max(worse, key=self._order), worse)
@@ -153,7 +153,7 @@ class FactorSearch:
         return found
 
     def _more(self, left: Round) -> list[TestedFactor]:
-        """Return what was always bad and has become more frequent."""
+        """Return the factors that were always bad and have become more frequent."""
         found = []
         for number, positions in left.having.items():
             factor, own = self._prepared.factors[number], left.sides(number)
@@ -167,7 +167,7 @@ class FactorSearch:
         return found
 
     def _only_more(self, one: TestedFactor) -> bool:
-        """Whether what a factor explains is, for the greater part, that there is more of what was bad before."""
+        """Return whether a factor explains the rise mainly because it is more frequent, not worse, than before."""
         found = None if self._prepared.factors[one.number].outcome else self._whole.mix(one.number)
         return found is not None and found.z >= _SURELY_MORE and found.plain_share >= one.share / 2
 
@@ -254,7 +254,7 @@ class FactorSearch:
         return _STILL if factor in self._named else self._limits.get(factor.kind, math.inf)
 
     def _pairable(self, after: Sequence[WeighedCase]) -> frozenset[int]:
-        """Return the configured slices that a pair can be made of: a part has at least the cases of the pair."""
+        """Return the configured slices that can form a pair: each part has at least as many cases as the pair."""
         counts: dict[int, int] = defaultdict(int)
         for row in after:
             for number in row.factors:
@@ -277,7 +277,7 @@ class FactorSearch:
         return number
 
     def _switched(self) -> tuple[Factor, ...]:
-        """Return what nearly all have had since the onset and hardly any before, and switched within its interval."""
+        """Return factors that nearly all have had since the onset and hardly any before, switched in its interval."""
         counts: dict[int, int] = defaultdict(int)
         for row in self._after:
             for number in row.factors:
@@ -297,7 +297,7 @@ class FactorSearch:
         return tuple(sorted(found))
 
     def _switched_within(self, number: int) -> bool:
-        """Whether the searched cases are best divided, into those without and those with it, within the interval."""
+        """Return whether the best split of the searched cases into without and with it lies within the interval."""
         rows, onset = self._searched, self._step.onset
         wrong = least = sum(number not in row.factors for row in rows)
         at = 0
