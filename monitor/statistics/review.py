@@ -281,7 +281,7 @@ def chance_if_as_good(before: LabelCounts, lately: LabelCounts) -> float:
 
 
 def _fewer(before: tuple[int, int], lately: tuple[int, int]) -> float:
-    """Return the chance of this few hits or fewer lately, given all hits and misses; both arguments are (hits, misses)."""
+    """Return the chance of this few hits or fewer lately, given all hits and misses; arguments are (hits, misses)."""
     hits, number, late = before[0] + lately[0], sum(before) + sum(lately), sum(lately)
 
     def chance(found: int) -> float:

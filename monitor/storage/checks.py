@@ -1,4 +1,4 @@
-"""Finding damage in a database: what is in the file is not what was written to it."""
+"""Finding damage in a database: content of the file that is not what was written to it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 class Damaged(Exception):  # noqa: N818 - named after the trouble, as the caller's `except` reads
-    """What is in the file is not what was written to it."""
+    """The content of the file is not what was written to it."""
 
 
 def open_read_only(path: Path, *, untouched: bool = False) -> sqlite3.Connection:
-    """Open an existing file for reading, also while another process writes it. Raises `sqlite3.Error`.
+    """Open an existing file for reading, even while another process writes it. Raises `sqlite3.Error`.
 
-    `untouched`: make no file beside it where none is. SQLite otherwise leaves an empty log and its index there.
+    `untouched`: create no companion files. SQLite otherwise leaves an empty log and its index there.
     """
-    closed = untouched and not path.with_name(f"{path.name}-wal").exists()  # not in use, and all is folded in
+    closed = untouched and not path.with_name(f"{path.name}-wal").exists()  # not in use, and the log is checkpointed
     options = "mode=ro&immutable=1" if closed else "mode=ro"
     db = sqlite3.connect(f"file:{quote(os.fspath(path))}?{options}", uri=True, timeout=5, check_same_thread=False)
     db.text_factory = readable
@@ -30,7 +30,7 @@ def open_read_only(path: Path, *, untouched: bool = False) -> sqlite3.Connection
 
 
 def readable(text: bytes) -> str:
-    """Read a text of a database, also one with damaged bytes, which SQLite does not notice."""
+    """Read a text of a database, even with damaged bytes, which SQLite does not notice."""
     return text.decode("utf-8", "replace")
 
 
@@ -43,7 +43,7 @@ def quick_check(db: sqlite3.Connection) -> None:
 
 
 def full_check(db: sqlite3.Connection) -> None:
-    """Check the whole file as `quick_check` does, and its indexes against the tables. Raises alike."""
+    """Check the whole file as `quick_check` does, and its indexes against the tables. Raises the same errors."""
     _pragma_check(db, "integrity_check")
 
 
@@ -55,7 +55,7 @@ def _pragma_check(db: sqlite3.Connection, name: str) -> None:
 
 
 def check_schema(db: sqlite3.Connection, schema: str) -> None:
-    """Check that the tables and columns of `schema` are there; more may be. Raises `Damaged`."""
+    """Check that the tables and columns of `schema` exist; extra ones are allowed. Raises `Damaged`."""
     with closing(sqlite3.connect(":memory:")) as fresh:
         fresh.executescript(schema)
         for table, columns in _columns(fresh).items():

@@ -1,4 +1,4 @@
-"""Damaged databases: set aside, salvaged into a new file, counted; copies that were set aside are bounded.
+"""Damaged databases: set aside, salvaged into a new file, and counted; the copies set aside are bounded.
 
 A damaged file is never written to again: deleting a row with a broken chain of pages would free pages of other rows.
 It is read from its newest rows down to the oldest, around the pages that cannot be read.
@@ -21,25 +21,25 @@ from monitor.telemetry.events import Event, Events
 from monitor.telemetry.metrics import Metrics
 
 COPIES: Final = 3
-"""Copies of damaged files that are kept of each database, the newest."""
+"""Damaged copies kept of each database: the newest."""
 COPIES_BYTES: Final = 1024**3
 """Bytes that the copies of a database may take together. The newest stays, however large it is."""
 SALVAGE_SECONDS: Final = 10.0
-"""How long rows are copied from a damaged file; what was not reached stays in the copy that is set aside."""
+"""How long rows are copied from a damaged file; rows not reached stay in the copy that is set aside."""
 
 _AT_ONCE: Final = 64
 _IN_A_TRANSACTION: Final = 4096
 _GAPS: Final = 20_000
-"""Places of a table that cannot be read, around which it is read on."""
+"""The most unreadable places of a table that are skipped."""
 _ONE_BY_ONE: Final = 64
-"""Numbers that are tried one by one below one that cannot be read, before the steps double."""
+"""Row numbers tried one by one below an unreadable one, before the steps double."""
 _HIGHEST: Final = 2**62
-"""Above every number of a row."""
+"""Above every row number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """A damaged file that was replaced: why, where it is kept, and by table the rows saved and lost (at least)."""
+    """A damaged file that was replaced: why, where it is kept, and by table the rows saved and (at least) lost."""
 
     aside: Path
     why: str
@@ -48,7 +48,7 @@ class Repaired:
 
 
 def reporter(database: str, events: Events, metrics: Metrics) -> Callable[[Repaired], None]:
-    """Return the function that counts and logs the repairs of a database; `database` is the label of the metrics."""
+    """Return a function that counts and logs the repairs of a database; `database` is the label in the metrics."""
     damaged = metrics.database_damaged.labels(database)
     rows = {outcome: metrics.database_rows.labels(database, outcome) for outcome in ("saved", "lost")}
 
@@ -68,12 +68,12 @@ def reporter(database: str, events: Events, metrics: Metrics) -> Callable[[Repai
 
 
 def timestamp(at: float) -> str:
-    """Write a moment (wall-clock seconds) as part of a file name: `20260131T120000Z`."""
+    """Write a time (wall-clock seconds) as part of a file name: `20260131T120000Z`."""
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
 
 
 def set_aside(path: Path, now: float) -> Path:
-    """Rename a damaged database and its log to `*.damaged-<time>`; returns the new name. Raises `OSError`.
+    """Rename a damaged database and its log to `*.damaged-<time>`; return the new name. Raises `OSError`.
 
     Deletes the oldest of such copies beyond `COPIES` and `COPIES_BYTES`.
     """
@@ -97,7 +97,7 @@ def damaged_copies(path: Path) -> list[Path]:
 
 
 def bound_copies(path: Path) -> None:
-    """Delete the oldest damaged copies of the database `path` beyond the limits. Leaves what the disk refuses."""
+    """Delete the oldest damaged copies of the database `path` beyond the limits. Leave those the disk won't delete."""
     room, copies = COPIES_BYTES, 0
     with suppress(OSError):
         for copy in sorted(damaged_copies(path), key=lambda one: (one.stat().st_ctime_ns, one.name), reverse=True):
@@ -129,11 +129,11 @@ def rebuild(
     is_late: Callable[[], bool] = lambda: False,
     is_whole: Callable[[str, tuple[Any, ...]], bool] = lambda _table, _row: True,
 ) -> Repaired:
-    """Replace the damaged database at `path` by a new one, made by `create`, with all rows that can still be read.
+    """Replace the damaged database at `path` with a new one, made by `create`, with all rows that can still be read.
 
     Reads the tables in the order of the new schema, each from its newest row, until it `is_late`. `is_whole` gets a
     table and a row in the order of the columns. Needs as much free space as the rows take. Survives a crash at any
-    moment: see `finish`. Raises `sqlite3.Error` or `OSError` where the new file cannot be written; the old one is then
+    moment: see `finish`. Raises `sqlite3.Error` or `OSError` if the new file cannot be written; the old one is then
     unchanged.
     """
     building = path.with_name(path.name + ".building")
@@ -152,7 +152,7 @@ def rebuild(
 
 
 def finish(path: Path, now: float) -> Path | None:
-    """Move a completed rebuild into place, also after a crash in between; the new path of the old file, if any."""
+    """Move a completed rebuild into place, even after a crash; return the new path of the old file, if any."""
     rebuilt = path.with_name(path.name + ".rebuilt")
     if not rebuilt.exists():
         return None
@@ -163,7 +163,7 @@ def finish(path: Path, now: float) -> Path | None:
 
 
 class _Rows(NamedTuple):
-    """A table of the new file. `number` is the whole number that its rows are sorted by; empty: there is none."""
+    """A table of the new file. `number` is the integer column that its rows are sorted by; empty: none."""
 
     name: str
     columns: tuple[str, ...]
@@ -199,7 +199,7 @@ def _copy(
     is_whole: Callable[[str, tuple[Any, ...]], bool],
     is_late: Callable[[], bool],
 ) -> tuple[int, int]:
-    """Copy a table; the numbers of rows that were saved and lost."""
+    """Copy a table; return the numbers of rows saved and lost."""
     insert = f"INSERT OR IGNORE INTO {table.name} ({', '.join(table.columns)}) VALUES ({_marks(table)})"  # noqa: S608 - names of our schema
     kept = lost = 0
     batch: list[tuple[Any, ...]] = []
@@ -232,10 +232,10 @@ def _marks(table: _Rows) -> str:
 
 
 def _rows(db: sqlite3.Connection, table: _Rows) -> Generator[tuple[Any, ...] | int, None, None]:
-    """Yield the rows that can be read, and in between the number of rows that were lost.
+    """Yield the rows that can be read and, in between, the number of rows that were lost.
 
-    A number that cannot be read may have been deleted before: each counts as lost, or all of them as one where no row
-    above or below them can be read.
+    An unreadable row number may have been deleted before: each counts as lost, or all of them as one if no row above or
+    below them can be read.
     """
     try:
         there = {row[1] for row in db.execute(f"PRAGMA table_info({table.name})")}
@@ -265,9 +265,10 @@ def _rows(db: sqlite3.Connection, table: _Rows) -> Generator[tuple[Any, ...] | i
 def _walk(
     db: sqlite3.Connection, sql: str, bound: int, *, once: bool
 ) -> Generator[tuple[Any, ...] | int, None, int | None]:
-    """Yield rows up to `bound`; returns the number of the last one before an error, None without an error.
+    """Yield rows up to `bound`; return the number of the last one before an error, None without an error.
 
-    Each number may come `once` only. Numbers fall: one that is below those that follow it is that of an empty page.
+    With `once`, each number may come only once. Numbers descend: a number below those that follow it is from an empty
+    page.
     """
     before = reached = bound + 1
     try:
@@ -291,7 +292,7 @@ def _walk(
 def _stream(db: sqlite3.Connection, sql: str, bound: int) -> Iterator[tuple[Any, ...]]:
     """Yield the rows up to `bound`, the first by itself.
 
-    `sqlite3` reads one row ahead, and does not hand out a row if the next cannot be read. The rest is not asked for by
+    `sqlite3` reads one row ahead, and does not hand out a row if the next cannot be read. The rest is not queried by
     the number of the first: on a page that was cut short it is 0, with every other row above it.
     """
     first = db.execute(f"{sql} LIMIT 1", (bound,)).fetchone()
@@ -301,7 +302,7 @@ def _stream(db: sqlite3.Connection, sql: str, bound: int) -> Iterator[tuple[Any,
 
 
 def _below(db: sqlite3.Connection, sql: str, failed: int) -> int | None:
-    """Return the highest number, nearly, from which on rows below `failed` can be read; None if there is none."""
+    """Return nearly the highest number below `failed` from which rows can be read again, or None."""
     for step in range(1, _ONE_BY_ONE):
         if _reads(db, sql, failed - step):
             return failed - step
@@ -311,7 +312,7 @@ def _below(db: sqlite3.Connection, sql: str, failed: int) -> int | None:
 
 
 def _climb(db: sqlite3.Connection, sql: str, good: int, failed: int) -> int:
-    """Go up from a number that can be read, over others that cannot, until `_ONE_BY_ONE` in a row cannot."""
+    """Move up from a readable number, past unreadable ones, until `_ONE_BY_ONE` in a row are unreadable."""
     step = (failed - good) // 2
     while step:
         if good + step < failed and _reads(db, sql, good + step):
@@ -326,9 +327,9 @@ def _climb(db: sqlite3.Connection, sql: str, good: int, failed: int) -> int:
 
 
 def _reads(db: sqlite3.Connection, sql: str, bound: int, *, itself: bool = False) -> bool:
-    """Return whether the highest row up to `bound` can be read, if there is one, and is found by its own number.
+    """Return whether the highest row up to `bound`, if any, can be read and is found by its own number.
 
-    With `itself` that number must be `bound`. What stands on an empty page is found by the numbers above it only.
+    With `itself` that number must be `bound`. A row on an empty page is found only by numbers above its own.
     """
     try:
         found = db.execute(f"{sql} LIMIT 1", (bound,)).fetchone()

@@ -17,7 +17,7 @@ _ERASE_AT_ONCE: Final = 500
 
 
 class Eraser:
-    """Deletes, or with `dry_run` counts, rows of a file within one transaction; counts them by table."""
+    """Deletes rows of a file within one transaction, or only counts them with `dry_run`; keeps counts by table."""
 
     def __init__(self, db: sqlite3.Connection, *, dry_run: bool) -> None:
         self.db = db
@@ -30,7 +30,7 @@ class Eraser:
         return self.db.execute(sql, (table,)).fetchone() is not None
 
     def delete(self, table: str, column: str, values: Collection[Any]) -> None:
-        """Delete the rows with one of `values` in `column`. A table that does not exist has none."""
+        """Delete the rows with one of `values` in `column`. A missing table has no rows."""
         if not values or not self.has(table):
             return
         wanted, number = sorted(values), 0
@@ -45,7 +45,7 @@ class Eraser:
             self.rows[table] = self.rows.get(table, 0) + number
 
     def requests_of(self, table: str, column: str, ids: Collection[str]) -> set[str]:
-        """Return `ids` with the ids of all requests in `column` that are part of one of these traces or rows."""
+        """Return `ids` and the ids of all requests in `column` that are part of one of these traces or rows."""
         found = set(ids)
         if self.has(table):
             sql = f"SELECT DISTINCT {column} FROM {table} WHERE {column} > ? AND {column} < ?"  # noqa: S608 - ours
@@ -58,8 +58,8 @@ class Eraser:
 def erasing(path: Path, *, dry_run: bool) -> Iterator[Eraser]:
     """Open the existing file `path` to delete from it, beside a running monitor.
 
-    Deleted rows are overwritten on the disk. Waits up to 60 s for another writer. Raises `MonitorError`: then nothing
-    was deleted.
+    Deleted rows are overwritten on disk. Waits up to 60 s for another writer. Raises `MonitorError`; nothing is deleted
+    then.
     """
     try:
         make_private(path)

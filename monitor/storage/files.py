@@ -20,23 +20,23 @@ REQUEST_LOG: Final = "request_log.db"
 SEVERE_CASES: Final = "severe_cases.db"
 """Answers that were judged severe twice."""
 INCIDENTS: Final = "incidents.db"
-"""Incidents, with their worst answers and what people noted."""
+"""Incidents, with their worst answers and people's notes."""
 LABELS: Final = "labels.db"
-"""What people said of results."""
+"""Human labels of results."""
 STATE: Final = "state.db"
-"""What is spent of budgets, and what pacers know of the traffic."""
+"""Spent budgets, and what pacers know about the traffic."""
 BACKFILL: Final = "backfill.db"
 """Evaluations that were missed or requested later."""
 
 DATABASES: Final = frozenset({SPOOL, RETAINED, HISTORY, REQUEST_LOG, SEVERE_CASES, INCIDENTS, LABELS, STATE, BACKFILL})
-"""All of them: nothing else may write to these."""
+"""All databases: nothing else may write to these files."""
 
 
 def make_private(path: Path) -> None:
     """Create `path` with mode 0600, or restrict an existing file to it. Creates missing folders with mode 0700.
 
-    SQLite gives its companion files (`-wal`, `-journal`) the mode of the database. Raises `OSError`, also where `path`
-    is a symbolic link: the person who planted the link would choose the file.
+    SQLite gives its companion files (`-wal`, `-journal`) the mode of the database. Raises `OSError`, also if `path` is
+    a symbolic link: whoever planted the link would choose the file.
     """
     for folder in reversed([path.parent, *path.parent.parents]):
         if not folder.exists():
@@ -50,7 +50,7 @@ def make_private(path: Path) -> None:
 
 
 def why_not_opened(path: Path, error: OSError) -> str:
-    """Return why a file cannot be opened, with the owner of its folder where that is someone else."""
+    """Return why a file cannot be opened, with the owner of its folder if that is a different user."""
     said = error.strerror or str(error)
     with suppress(OSError):
         owner, user = path.parent.stat().st_uid, os.geteuid()
@@ -60,7 +60,7 @@ def why_not_opened(path: Path, error: OSError) -> str:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace a private file at once: after a crash it holds the old content or the new one. Raises `OSError`."""
+    """Replace a private file atomically: after a crash it has the old content or the new one. Raises `OSError`."""
     building = path.with_name(f"{path.name}.new")
     make_private(building)
     with building.open("wb") as file:
@@ -81,7 +81,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def stamp_of(path: str) -> tuple[int, ...]:
-    """Which file it is, its size, and when it was written, in nanoseconds; empty where there is none."""
+    """Return the identity of a file, its size and its write time in nanoseconds; empty if there is no file."""
     try:
         found = os.stat(path)  # noqa: PTH116 - a third of the cost of a `Path`, and asked every second
     except OSError:
@@ -90,7 +90,7 @@ def stamp_of(path: str) -> tuple[int, ...]:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file; 0 where there is none."""
+    """Return the size of a file in bytes; 0 if there is no file."""
     try:
         return path.stat().st_size
     except FileNotFoundError:

@@ -14,24 +14,24 @@ from monitor.errors import ConfigError
 from monitor.storage.files import write_whole
 
 NAME: Final = "version.json"
-"""The file that says so."""
+"""The file with that version."""
 
 FORMAT: Final = 1
-"""The number of the format of all files that are no databases, from 1. Each database has a number of its own."""
+"""The format number of all files that are not databases, from 1. Each database has a number of its own."""
 
 _VERSION: Final = re.compile(r"[\w.+-]{1,40}", re.ASCII)
 _MOST_BYTES: Final = 1000
 
 
 class _Writer(NamedTuple):
-    """The version that wrote a folder last; "" where that is not known."""
+    """The version that last wrote a folder; "" if that is not known."""
 
     version: str
     format: int
 
 
 def refuse_newer(folder: Path) -> None:
-    """Raise `ConfigError` where a newer version wrote the files beside the databases in another format."""
+    """Raise `ConfigError` if a newer version wrote the files beside the databases in a different format."""
     writer = _writer(folder)
     if writer.format > FORMAT:
         remedy = "start the newer version again, or set `storage.path` to another folder"
@@ -44,7 +44,7 @@ def rolled_back(
     known: int,
     remedy: str = "start the newer version again, or move the file away to begin without it",
 ) -> ConfigError:
-    """Return the error for a file of format `found`, where this version knows formats up to `known`."""
+    """Return the error for a file of format `found`, given that this version reads formats up to `known`."""
     version = _writer(path.parent).version
     by = f" ({version})" if version not in ("", __version__) else ""
     return ConfigError(
@@ -54,14 +54,14 @@ def rolled_back(
 
 
 def mark(folder: Path) -> None:
-    """Note that this version writes the folder from now on. A disk that refuses is met by the databases."""
+    """Record that this version writes the folder from now on. Disk errors are left for the databases to report."""
     if _writer(folder) != (__version__, FORMAT):
         with suppress(OSError):
             write_whole(folder / NAME, orjson.dumps({"version": __version__, "format": FORMAT}) + b"\n")
 
 
 def _writer(folder: Path) -> _Writer:
-    """Read the file; one that is missing or damaged says nothing."""
+    """Read the file; a missing or damaged one gives an unknown version."""
     try:
         with (folder / NAME).open("rb") as file:
             found = orjson.loads(file.read(_MOST_BYTES))

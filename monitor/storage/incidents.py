@@ -1,4 +1,4 @@
-"""Incidents on disk: their course, what was found out about them, their worst answers, and what people noted.
+"""Incidents on disk: their course, the findings about them, their worst answers, and people's notes.
 
 They are kept longer than results. Texts in them come from the history, so they are masked and as short as there.
 """
@@ -35,11 +35,11 @@ from monitor.storage.history.rows import dump, load
 from monitor.storage.sqlite import Database, Format, ReadOnly, SetAside, marks, used_bytes
 
 MOST: Final = 1_000
-"""Incidents that are kept; the oldest that are over are deleted first."""
+"""Incidents kept; those that ended first are deleted first."""
 
 MOST_BYTES: Final = 64 * 1024**2
 NOTES_AT_MOST, LONGEST_NOTE = 100, 4_000
-"""Notes of one incident, and the characters of one."""
+"""Notes of one incident, and characters of one note."""
 
 ANSWERS_AT_MOST: Final = 10
 _LONGEST: Final = {"question": 500, "response": 1_500, "explanation": 800, "request_id": 512, "level": 100}
@@ -87,7 +87,7 @@ class IncidentFile:
         self._folder = path.parent
 
     def load_open(self) -> list[Incident]:
-        """Return the incidents that are not over, the oldest first."""
+        """Return the open incidents, oldest first."""
         with self._file.reading() as db:
             rows = db.execute("SELECT body FROM incidents WHERE ended IS NULL ORDER BY fired").fetchall()
         found = []
@@ -101,7 +101,7 @@ class IncidentFile:
         values = (one.id, one.fired, one.ended, _text(one.app), _text(one.evaluator), dump(as_object(one)))
         try:
             self._save(values)
-        except SetAside:  # at once into what was saved
+        except SetAside:  # write at once into the repaired file
             self._save(values)
 
     def _save(self, values: tuple[Any, ...]) -> None:
@@ -112,9 +112,9 @@ class IncidentFile:
             )
 
     def keep_finding(self, incident: str, name: str, found: Mapping[str, Any], requests: Collection[str] = ()) -> None:
-        """Keep what was found out, in place of an earlier finding of this name; one that is too large is left out.
+        """Keep a finding in place of an earlier one of the same name, unless it is too large.
 
-        So is one that names any of the `requests` that are to be forgotten.
+        A finding is also left out if any of its `requests` is to be forgotten.
         """
         body = dump(dict(found))
         if len(body) <= _LONGEST_FINDING:
@@ -127,10 +127,10 @@ class IncidentFile:
                 )
 
     def keep_answers(self, incident: str, answers: Sequence[IncidentAnswer]) -> None:
-        """Keep the worst answers, in place of earlier ones. Those that are to be forgotten are left out."""
+        """Keep the worst answers in place of earlier ones. Answers that are to be forgotten are left out."""
         users = pseudonyms.at_hand(self._folder)
         with self._file.transaction() as db:
-            # Marks are older than what `forget` deletes: one that is not seen here is deleted after this.
+            # `forget` sets marks before it deletes: if a mark is not seen here, the deletion comes after this write.
             wanted = [one for one in answers if not self._forgotten.holds(one.request_id, users.of(one.user), one.at)][
                 :ANSWERS_AT_MOST
             ]
@@ -162,7 +162,7 @@ class IncidentFile:
     def tidy(self, before: float, *, texts_before: float | None = None) -> None:
         """Delete what ended before `before`, and the oldest beyond the limits of number and size.
 
-        Answers from before `texts_before` lose their texts, and diagnoses from before it go: they may name words.
+        Answers from before `texts_before` lose their texts, and older diagnoses are deleted: they may contain words.
         """
         with self._file.transaction() as db:
             over = "SELECT id FROM incidents WHERE ended IS NOT NULL"
@@ -179,7 +179,7 @@ class IncidentFile:
                 db.execute(f"DELETE FROM findings WHERE at < ? AND {lasting}", (texts_before, *_NOTED))  # noqa: S608 - as above
 
     def repaired(self) -> bool:
-        """Check the whole file, in which a reader has met damage; whether it was replaced."""
+        """Check the whole file after a reader has met damage; return whether it was replaced."""
         return self._file.suspect()
 
     def close(self) -> None:
@@ -197,9 +197,9 @@ class IncidentReader:
     def newest(
         self, *, since: float = 0.0, until: float | None = None, app: str | None = None, limit: int = 200
     ) -> list[IncidentRecord]:
-        """Return incidents that were open at some time from `since` up to `until`, the newest first.
+        """Return incidents that were open at some time from `since` up to `until`, newest first.
 
-        Without diagnoses and answers. None if there is no file.
+        Diagnoses and answers are left out. Empty if there is no file.
         """
         if self._is_new():
             return []
@@ -223,7 +223,7 @@ class IncidentReader:
         return records
 
     def find(self, incident: str) -> IncidentRecord | None:
-        """Return an incident with all that is kept of it; None where there is none of this id."""
+        """Return an incident with everything kept about it, or None."""
         if self._is_new():
             return None
         found, parts, bodies, notes = self._file.query_at_once(
@@ -245,7 +245,7 @@ class IncidentReader:
         return replace(record, answers=answers, notes=[IncidentNote(*one) for one in notes])
 
     def _is_new(self) -> bool:
-        """Return whether there is no file, or a process is just making it."""
+        """Return whether there is no file, or a process is just creating it."""
         made = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'incidents'"
         return not self._path.exists() or not self._file.query(made)
 
@@ -263,8 +263,8 @@ def users_of(path: Path, users: Collection[str], user_id: str) -> set[str]:  # n
 def erase(path: Path, ids: Collection[str], *, dry_run: bool) -> dict[str, int]:
     """Delete the answers of these requests from the file `path`, beside a running monitor.
 
-    Where a note or a diagnosis names one of `ids`, a request or a user, `[erased]` takes its place. Returns the number
-    of rows by table; with `dry_run` changes nothing. Raises `MonitorError`.
+    In notes and diagnoses, `[erased]` replaces each of `ids`, requests or users. Returns the number of rows by table;
+    changes nothing with `dry_run`. Raises `MonitorError`.
     """
     with erasing(path, dry_run=dry_run) as eraser:
         ids = eraser.requests_of("answers", "request_id", ids)

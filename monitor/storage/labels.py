@@ -1,6 +1,6 @@
-"""Labels on disk: what people said of the judges' results, and what they had said before they changed their mind.
+"""Labels on disk: what people said about the judges' results, and what they said before they changed their mind.
 
-They are kept until someone deletes them, longer than the results. Each copies what the judge said at that time.
+They are kept until someone deletes them, longer than the results. Each has a copy of what the judge said at that time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from monitor.storage.erasing import erasing
 from monitor.storage.sqlite import Database, Format, ReadOnly, SetAside, used_bytes
 
 MOST: Final = 1_000_000
-"""Labels that are kept; beyond it none is taken."""
+"""Labels kept; beyond this number further ones are refused."""
 MOST_BYTES: Final = 1024**3
 LONGEST_COMMENT: Final = 4_000
 """Characters of one comment."""
 CHANGES_AT_MOST: Final = 20
-"""Earlier labels of one result by one reviewer that are kept; the oldest go first."""
+"""Earlier labels of one result by one reviewer that are kept; the oldest are deleted first."""
 
 _LONGEST_NAME: Final = 512
 _FAULTS: Final = (ValueError, TypeError)
@@ -57,11 +57,11 @@ CREATE INDEX IF NOT EXISTS changes_by_result ON changes (result_id, reviewer);
 CREATE INDEX IF NOT EXISTS changes_by_request ON changes (request_id);
 """,
 )
-"""`changes`: labels that their reviewer has replaced by another. `draws`: results that were drawn for review."""
+"""`changes`: labels that their reviewer has replaced. `draws`: results that were drawn for review."""
 
 
 class LabelCount(NamedTuple):
-    """How many labels there are of one app, evaluator and version, and the results that they are about."""
+    """The number of labels of one app, evaluator and version, and of the results that they are about."""
 
     app: str
     evaluator: str
@@ -107,9 +107,9 @@ class LabelReader:
         since: float | None = None,
         limit: int | None = None,
     ) -> list[Label]:
-        """Return the labels from the wall-clock second `since` on, the oldest first; with `limit` the newest of them.
+        """Return the labels from the wall-clock second `since` on, oldest first; with `limit`, only the newest.
 
-        Without `app`, `evaluator`, `version` or `reviewer`: any.
+        `app`, `evaluator`, `version` and `reviewer` restrict them; None means any.
         """
         only = {"app": app, "evaluator": evaluator, "version": version, "reviewer": reviewer}
         where = [f"{column} = ?" for column, value in only.items() if value is not None]
@@ -134,7 +134,7 @@ class LabelReader:
         return self._draws("app = ? AND evaluator = ? AND version = ?", [_text(app), evaluator, version])
 
     def draw_of(self, result_id: str) -> ReviewDraw | None:
-        """Return how a result was drawn; None where it was not."""
+        """Return how a result was drawn; None if it was not."""
         return next(iter(self._draws("result_id = ?", [result_id])), None)
 
     def _draws(self, where: str, values: list[Any]) -> list[ReviewDraw]:
@@ -160,7 +160,7 @@ class LabelReader:
         return found
 
     def _is_new(self) -> bool:
-        """Return whether there is no file, or a process is just making it."""
+        """Return whether there is no file, or a process is just creating it."""
         made = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'labels'"
         return not self._path.exists() or not self._query(made)
 
@@ -180,17 +180,17 @@ class LabelStore(LabelReader):
     def put(self, label: Label) -> bool:
         """Keep a label in place of an earlier one by its reviewer, which is kept as a change.
 
-        Returns False, and keeps nothing, where the request is to be forgotten. Raises `InvalidData` for a label that
-        cannot be kept: a name or a comment that is too long, a number that is none, or where there is no room.
+        Returns False, and keeps nothing, if the request is to be forgotten. Raises `InvalidData` for a label that
+        cannot be kept: a name or a comment that is too long, an invalid number, or no room.
         """
         checked = _checked(label)
         try:
             return self._put(checked)
-        except SetAside:  # at once into what was saved
+        except SetAside:  # write at once into the repaired file
             return self._put(checked)
 
     def _read(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows; of a damaged file those that could be saved."""
+        """Return all rows; for a damaged file, those that could be saved."""
         with suppress(SetAside), self._own.reading() as db:
             return db.execute(sql, values).fetchall()
         with self._own.reading() as db:
@@ -199,7 +199,7 @@ class LabelStore(LabelReader):
     def _put(self, label: Label) -> bool:
         own = (label.result_id, label.reviewer)
         with self._own.transaction() as db:
-            # Marks are older than what `forget` deletes: one that is not seen here is deleted after this.
+            # `forget` sets marks before it deletes: if a mark is not seen here, the deletion comes after this write.
             if self._forgotten.holds(label.request_id, label.user, label.answered_at):
                 return False
             moved = db.execute(
@@ -216,9 +216,9 @@ class LabelStore(LabelReader):
         return True
 
     def keep_draw(self, draw: ReviewDraw) -> bool:
-        """Note that a result was drawn. Labels that it has already measure from now on.
+        """Record that a result was drawn. Its existing labels count as measuring from now on.
 
-        Returns False, and notes nothing, where it was drawn before or the request is to be forgotten.
+        Returns False, and records nothing, if it was drawn before or the request is to be forgotten.
         """
         own = replace(draw, app=_text(draw.app), request_id=_text(draw.request_id))
         places = ", ".join("?" * len(_DRAW_COLUMNS))
@@ -238,7 +238,7 @@ class LabelStore(LabelReader):
             db.execute("DELETE FROM draws WHERE at < ?", (before,))
 
     def delete(self, result_id: str, reviewer: str) -> bool:
-        """Delete the label that a reviewer gave a result, with its changes; return whether there was one."""
+        """Delete a reviewer's label of a result, with its changes; return whether there was one."""
         own = (result_id, _text(reviewer))
         with self._own.transaction() as db:
             db.execute("DELETE FROM changes WHERE result_id = ? AND reviewer = ?", own)
@@ -269,7 +269,7 @@ def requests_of(path: Path, users: Collection[str], user_id: str) -> set[str]:  
 def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, int]:
     """Delete the labels of these requests from the file `path`, with their changes, beside a running monitor.
 
-    Returns the number of rows by table; with `dry_run` deletes nothing. Raises `MonitorError`.
+    Returns the number of rows by table; deletes nothing with `dry_run`. Raises `MonitorError`.
     """
     with erasing(path, dry_run=dry_run) as eraser:
         for table in _TABLES:

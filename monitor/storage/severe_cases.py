@@ -18,7 +18,7 @@ from monitor.storage.erasing import erasing
 from monitor.storage.sqlite import Database, Format
 
 MOST: Final = 20_000
-"""Cases that are kept; the oldest are deleted first. Long before, nothing pages any more."""
+"""Cases kept; the oldest are deleted first. Long before this number, nothing pages any more."""
 
 _DAY: Final = 86400.0
 FORMAT: Final = Format(
@@ -47,7 +47,7 @@ class SevereCaseFile:
         self._file = Database(path, FORMAT, name="severe cases", clock=runtime.clock, repaired=report)
 
     def load(self) -> list[SevereCase]:
-        """Return the cases of the last thirty days, the oldest first; none where there is no file."""
+        """Return the cases of the last thirty days, oldest first; none if there is no file."""
         if not self._path.exists():
             return []
         since = self._runtime.clock.now() - MONTH - _DAY
@@ -75,7 +75,7 @@ class SevereCaseFile:
             db.execute(f"DELETE FROM cases WHERE at < ? OR n <= ({oldest})", [now - MONTH - _DAY, MOST])  # noqa: S608
 
     def call(self, request_id: str, evaluator: str, call: SevereCall) -> None:
-        """Note what a person says of a case."""
+        """Record what a person says about a case."""
         with self._file.transaction() as db:
             db.execute(
                 "UPDATE cases SET call = ? WHERE request_id = ? AND evaluator = ?", [call, request_id, evaluator]
@@ -89,7 +89,7 @@ class SevereCaseFile:
 def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, int]:
     """Delete the cases of these requests from the file `path`, beside a running monitor.
 
-    Returns the number of rows by table; with `dry_run` deletes nothing. Raises `MonitorError`.
+    Returns the number of rows by table; deletes nothing with `dry_run`. Raises `MonitorError`.
     """
     with erasing(path, dry_run=dry_run) as eraser:
         eraser.delete("cases", "request_id", traces)

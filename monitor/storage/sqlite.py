@@ -1,7 +1,7 @@
 """The one way to open a SQLite file: pragmas, version, migration, quick check, and the repair of a damaged file.
 
 `Database` is a file that this process writes, `ReadOnly` queries a file that another process may be writing;
-`monitor.storage.erasing` deletes from such a file. `open_database` is the function beneath them.
+`monitor.storage.erasing` deletes from such a file. `open_database` is the function underneath.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from monitor.storage.folder import rolled_back
 _PRAGMAS: Final[Mapping[str, str | int]] = {
     "journal_mode": "WAL",  # readers and one writer at the same time
     "synchronous": "NORMAL",  # safe from a crash of the process; a power cut may cost the last commits
-    "secure_delete": "ON",  # deleted texts are overwritten, also where they filled whole pages
+    "secure_delete": "ON",  # deleted texts are overwritten, even if they filled whole pages
 }
 _CHECK_UP_TO: Final = 64 * 1024**2
 """Files up to this size are checked when they are opened, in some tenths of a second; larger ones in a thread."""
@@ -44,22 +44,22 @@ _SUSPECT_EVERY: Final = 60.0
 _REPAIR_EVERY: Final = 30.0
 """Seconds between two attempts at a repair that the disk refuses: each copies rows for up to ten seconds."""
 _NEVER: Final = (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.InterfaceError)
-"""Errors of what is written, not of the file or the disk: another attempt would end in the same way."""
+"""Errors in the data to write, not in the file or the disk: a retry would fail in the same way."""
 _VERSIONS: Final = 10_000
-"""No format has a number as high: such a one is damage, not a newer version."""
+"""Format numbers are lower than this: a higher one is damage, not a newer version."""
 
 
 class SetAside(MonitorError):  # noqa: N818 - named after what was done, as the caller's `except` reads
-    """The file turned out to be damaged during a call and was replaced by what could be saved: the next call works."""
+    """The file was found damaged during a call and was replaced with what could be saved: the next call works."""
 
 
 class DamagedFile(MonitorError):  # noqa: N818 - as above
-    """The file cannot be read since it is damaged. The process that writes it replaces it."""
+    """The file cannot be read because it is damaged. The process that writes it replaces it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What a file holds.
+    """The format of a file.
 
     Args:
         version: the number of the current format, from 1, kept in the file as `PRAGMA user_version`.
@@ -78,7 +78,7 @@ def open_database(
     """Open the file for writing, in autocommit mode, and bring it to the current version.
 
     Creates a missing file. Waits `timeout` seconds for another writer. `pragmas` come before those of `form`. The
-    connection may be used from any thread, by one at a time. Raises `sqlite3.Error`, `Damaged`; `ConfigError` where a
+    connection may be used from any thread, by one at a time. Raises `sqlite3.Error`, `Damaged`; `ConfigError` if a
     newer version of this program wrote the file.
     """
     db = sqlite3.connect(path, isolation_level=None, timeout=timeout, check_same_thread=False)
@@ -89,9 +89,9 @@ def open_database(
             db.execute(f"PRAGMA {name} = {value}")
         if _version(db, path, form) < form.version:
             db.executescript(f"BEGIN IMMEDIATE; {form.schema} PRAGMA user_version = {form.version}; COMMIT;")
-    except UnicodeDecodeError as error:  # SQLite's own words quote a schema that is no text
+    except UnicodeDecodeError as error:  # SQLite's own message quotes a schema that is not text
         db.close()
-        raise Damaged(f"the schema is no text: {error}") from None
+        raise Damaged(f"the schema is not text: {error}") from None
     except BaseException:
         db.close()
         raise
@@ -101,20 +101,20 @@ def open_database(
 def _version(db: sqlite3.Connection, path: Path, form: Format) -> int:
     version: int = db.execute("PRAGMA user_version").fetchone()[0]
     if not 0 <= version < _VERSIONS:
-        raise Damaged(f"{version} is the version of no format")
+        raise Damaged(f"{version} is not the version of any format")
     if version > form.version:
         raise rolled_back(path, version, form.version)
     return version
 
 
 def refuse_newer(path: Path, form: Format) -> None:
-    """Raise `ConfigError` where a newer version of this program wrote the file. Other faults are met later."""
+    """Raise `ConfigError` if a newer version of this program wrote the file. Other faults are found later."""
     with suppress(sqlite3.Error, Damaged, UnicodeDecodeError), closing(open_read_only(path, untouched=True)) as db:
         _version(db, path, form)
 
 
 def used_bytes(db: sqlite3.Connection) -> int:
-    """Bytes of the pages in use."""
+    """Return the bytes of the pages in use."""
     page, pages, unused = (
         db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count")
     )
@@ -122,14 +122,15 @@ def used_bytes(db: sqlite3.Connection) -> int:
 
 
 def marks(values: Collection[object]) -> str:
-    """Placeholders for an `IN (...)`: one question mark a value."""
+    """Return placeholders for an `IN (...)`: one question mark per value."""
     return ", ".join("?" * len(values))
 
 
 def empty_log(db: sqlite3.Connection, *, wait: bool = False) -> None:
-    """Fold the write-ahead log into the file and empty it: deleted rows still stand there.
+    """Checkpoint the write-ahead log into the file and empty it, since it still contains deleted rows.
 
-    Skipped while another process reads: the next call does it. With `wait`, only after the connection's timeout.
+    Skipped while another process reads; the next call does it. With `wait`, skipped only after the connection's
+    timeout.
     """
     with suppress(sqlite3.Error):
         (timeout,) = db.execute("PRAGMA busy_timeout").fetchone()
@@ -144,16 +145,16 @@ def empty_log(db: sqlite3.Connection, *, wait: bool = False) -> None:
 class Database:
     """A file that this process writes: opened at its first use, and again after any error.
 
-    A damaged file is set aside, and replaced by a new one with the rows that can be read. It is checked when it is
-    opened, a large one in a thread beside, and once a day. Safe in any thread, one caller at a time; several processes
-    may write the same file.
+    A damaged file is set aside, and replaced with a new one that has the readable rows. It is checked when it is
+    opened, a large one in a background thread, and once a day. Safe in any thread, one caller at a time; several
+    processes may write the same file.
 
     Args:
-        path: the file; made private, with its folder, where it does not exist.
-        form: what it holds.
-        name: what it is called in messages, such as `the history`.
+        path: the file; created private, with its folder, if it does not exist.
+        form: its format.
+        name: its name in messages, such as `the history`.
         clock: for the name of a damaged file, and for the time of checks.
-        repaired: called after a damaged file was replaced, in the thread that met it.
+        repaired: called after a damaged file was replaced, in the thread that found the damage.
         timeout: seconds to wait for another writer.
     """
 
@@ -182,9 +183,9 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection. Raises `MonitorError` where the file cannot be opened or a query fails.
+        """Yield the connection. Raises `MonitorError` if the file cannot be opened or a query fails.
 
-        `SetAside` where it was damaged; the caller may try once more.
+        Raises `SetAside` if it was damaged; the caller may try once more.
         """
         with self._using("read") as db:
             yield db
@@ -193,7 +194,7 @@ class Database:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection in a write transaction: all of it is done, or nothing.
 
-        Raises as `reading` does; `InvalidData` where what is written is at fault, so that it can never be.
+        Raises as `reading` does; `InvalidData` if the data is at fault, so that it can never be written.
         """
         with self._using("written") as db:
             db.execute("BEGIN IMMEDIATE")
@@ -205,16 +206,16 @@ class Database:
                     db.execute("ROLLBACK")
 
     def suspect(self) -> bool:
-        """Check the whole file, with its indexes, since a reader has met damage; whether it was replaced.
+        """Check the whole file, with its indexes, after a reader has met damage; return whether it was replaced.
 
-        Takes seconds for a large file; so at most once a minute. Raises `MonitorError` where it cannot be repaired.
+        Takes seconds for a large file, so at most once a minute. Raises `MonitorError` if it cannot be repaired.
         """
         now = self._clock.monotonic()
         with self._lock:
             if now - self._suspected < _SUSPECT_EVERY:
                 return False
             self._suspected = now
-            self._close()  # what is in the connection's cache may be whole
+            self._close()  # the connection's cache may be intact
             try:
                 with self.reading() as db:
                     full_check(db)
@@ -326,7 +327,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 class ReadOnly:
-    """Queries of a file that another process may be writing, from any thread. Each opens a connection of its own.
+    """Queries a file that another process may be writing, from any thread. Each query opens its own connection.
 
     `name` is what the file is called in messages.
     """
@@ -341,10 +342,10 @@ class ReadOnly:
         return self.query_at_once((sql, values))[0]
 
     def query_at_once(self, *queries: tuple[str, Sequence[Any]]) -> list[list[tuple[Any, ...]]]:
-        """Return the rows of each query, all as of one moment: a write in between is in none of them.
+        """Return the rows of each query, all as of one moment: no query sees a write in between.
 
-        Raises `MonitorError` if there is no file, it cannot be read or another version wrote it; `DamagedFile` where
-        its content is at fault.
+        Raises `MonitorError` if there is no file, it cannot be read or another version wrote it; `DamagedFile` if its
+        content is damaged.
         """
         try:
             with closing(open_read_only(self.path)) as db:

@@ -1,4 +1,4 @@
-"""The file behind `KeptState`: budgets, what pacers know, what receivers were told, over restarts and kill -9."""
+"""The file behind `KeptState`: budgets, state of pacers, and what receivers were sent, across restarts and kill -9."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORMAT: Final = Format(
 )
 _EVERY: Final = 1.0
 _KEPT_FOR: Final = 14 * 86_400.0
-"""Seconds after which a value that nothing follows any more is deleted."""
+"""Seconds after which a value that nothing uses any more is deleted."""
 
 
 @asynccontextmanager
@@ -36,8 +36,8 @@ async def open_state(
 ) -> AsyncIterator[KeptState]:
     """Open the file for the life of the process. Leaving the context writes what has changed.
 
-    A disk that fails is no reason to stop: values are then kept in memory, written once it works again, and the fault
-    is logged once. Raises `ConfigError` where a newer version wrote the file.
+    A failing disk is no reason to stop: values are then kept in memory, written once it works again, and the fault is
+    logged once. Raises `ConfigError` if a newer version wrote the file.
     """
     thread = ThreadPoolExecutor(1, thread_name_prefix="state")
     state = _StateDatabase(path, thread, clock=clock, metrics=metrics, events=events)
@@ -59,9 +59,9 @@ async def open_state(
 
 
 def kept_value(path: Path, name: str) -> StateValue | None:
-    """Read one value from the file, also while a monitor writes it; None where there is none.
+    """Read one value from the file, even while a monitor writes it; None if there is none.
 
-    Raises `MonitorError` where the file is missing or cannot be read.
+    Raises `MonitorError` if the file is missing or cannot be read.
     """
     for (body,) in ReadOnly(path, FORMAT, name="the state").query("SELECT body FROM state WHERE name = ?", [name]):
         with suppress(ValueError, TypeError):  # as below
@@ -71,7 +71,7 @@ def kept_value(path: Path, name: str) -> StateValue | None:
 
 
 class _StateDatabase(KeptState):
-    """Use it on one event loop. What blocks runs in `thread`."""
+    """For use on one event loop. Blocking work runs in `thread`."""
 
     def __init__(
         self, path: Path, thread: ThreadPoolExecutor, *, clock: Clock, metrics: Metrics, events: Events
@@ -109,7 +109,7 @@ class _StateDatabase(KeptState):
         await self.write((name,))
 
     async def work(self, every: float) -> None:
-        """Write what has changed, again and again, until cancelled."""
+        """Write changes periodically until cancelled."""
         while True:
             await anyio.sleep(every)
             with anyio.CancelScope(shield=True):
@@ -133,9 +133,7 @@ class _StateDatabase(KeptState):
         if self._failing:
             self._failing = False
             self._failing_gauge.set(0)
-            self._events.info(
-                Event.STATE_RECOVERED, "budgets and what receivers of alerts were told are kept on the disk again"
-            )
+            self._events.info(Event.STATE_RECOVERED, "budgets and sent alert notifications are kept on disk again")
 
     def close(self) -> None:
         """Close the file."""
@@ -145,7 +143,7 @@ class _StateDatabase(KeptState):
         if not self._failing:
             self._failing = True
             self._failing_gauge.set(1)
-            message = "budgets and what receivers of alerts were told cannot be kept on the disk; they stay in memory"
+            message = "budgets and sent alert notifications cannot be kept on disk; they stay in memory"
             self._events.error(Event.STATE_FAILED, message, error=str(error))
 
     # -- in the thread
@@ -162,10 +160,10 @@ class _StateDatabase(KeptState):
         return found
 
     def _put(self, bodies: Mapping[str, bytes], followed: Sequence[str]) -> bool:
-        """Write values. Returns whether they went into a new file, which may lack others."""
+        """Write values. Return whether they went into a new file, from which other values may be missing."""
         try:
             self._insert(bodies, followed)
-        except SetAside:  # at once into what was saved
+        except SetAside:  # write at once into the repaired file
             self._insert(bodies, followed)
             return True
         return False

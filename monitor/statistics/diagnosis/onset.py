@@ -29,7 +29,7 @@ class Onset:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An onset among cases in chronological order: the first case of the interval, and the first after the best guess."""
+    """An onset among cases in chronological order: the interval's first case, and the first after the best guess."""
 
     onset: Onset
     lowest: int

@@ -1,4 +1,4 @@
-"""Reading answers and questions with their features: what diagnoses, lists of documents and topics are made of."""
+"""Reading answers and questions with their features, for diagnoses, lists of documents and topics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class JudgedAnswer(NamedTuple):
     """A scored answer with its features.
 
     `at`: wall-clock second of the answer. `refused`: whether `refusal_pattern` found a refusal; None: it did not look.
-    `label`: of the score; empty where the evaluator gives none. `judged_at`: wall-clock second of the score.
+    `label`: of the score; empty if the evaluator gives none. `judged_at`: wall-clock second of the score.
     """
 
     request_id: str
@@ -35,7 +35,7 @@ class JudgedAnswer(NamedTuple):
 
 
 class AskedQuestion(NamedTuple):
-    """A question with what became of it.
+    """A question and its outcome.
 
     `at`: wall-clock second of its answer. `weight`: how many requests it stands for. `refused`: whether the answer only
     refuses, as far as an evaluator looked.
@@ -49,14 +49,14 @@ class AskedQuestion(NamedTuple):
 
 
 class Answers(Protocol):
-    """Where answers and questions come from: the history, or files of results. `at` is when an evaluator was done."""
+    """A source of answers and questions: the history, or files of results. `at` is when an evaluator finished."""
 
     def judged_answers(
         self, app: str, evaluator: str, since: float, until: float, limit: int, *, newest: bool = True
     ) -> list[JudgedAnswer]:
         """Return the newest answers from `since` up to `until` that count in the rate of an evaluator, oldest first.
 
-        `newest`: otherwise those that were judged first.
+        Without `newest`, return those that were judged first.
         """
 
     def asked_questions(self, app: str, since: float, until: float, limit: int) -> list[AskedQuestion]:
@@ -89,7 +89,7 @@ _ASKED = (
     " AND json_valid(CAST(own.body AS TEXT)) AND json_extract(CAST(own.body AS TEXT), '$.scope') = 'live'"
     " GROUP BY own.trace_id ORDER BY 3 DESC, 1 LIMIT ?"
 )
-"""Evaluators that choose fewer cases choose them among those of the others: the smallest weight is that of all."""
+"""An evaluator with fewer cases has a subset of the others' cases: the smallest weight is the one over all cases."""
 
 _TEXTS = (
     "SELECT trace_id, max(json_extract(CAST(body AS TEXT), '$.request.query')) FROM results"
@@ -98,7 +98,7 @@ _TEXTS = (
 
 
 def beginning(question: str) -> str:
-    """Return a question for a list: cut, where it is long."""
+    """Return a question for a list, cut if it is long."""
     return question if len(question) <= _LONGEST_QUESTION else f"{question[:_LONGEST_QUESTION]}\u2026"
 
 
@@ -116,8 +116,8 @@ def _answers(rows: Sequence[tuple[Any, ...]]) -> list[JudgedAnswer]:
 class AnswerReader:
     """Reads the history, from any thread or process, while it is written.
 
-    All methods block for some milliseconds, or seconds where they return thousands, and raise `MonitorError` where
-    there is no history or it cannot be read. Damaged bytes that SQLite does not notice are left out.
+    All methods block for some milliseconds, or seconds for thousands of results, and raise `MonitorError` if there is
+    no history or it cannot be read. Damaged bytes that SQLite does not notice are left out.
     """
 
     def __init__(self, path: Path) -> None:
@@ -128,7 +128,7 @@ class AnswerReader:
     ) -> list[JudgedAnswer]:
         """Return the newest answers from `since` up to `until` that count in the rate of an evaluator, oldest first.
 
-        Without those whose features are not kept. `newest`: otherwise those that were judged first.
+        Answers whose features are not kept are left out. Without `newest`, return those that were judged first.
         """
         found = self._file.query(_JUDGED if newest else _JUDGED_FIRST, [app, evaluator, since, until, limit])
         return _answers(found[:: -1 if newest else 1])
@@ -145,12 +145,12 @@ class AnswerReader:
         return questions
 
     def apps(self, since: float, at_most: int) -> list[str]:
-        """Return the names of the apps with most results since a second."""
+        """Return the names of the apps with the most results since a wall-clock second."""
         sql = "SELECT app FROM results WHERE at >= ? GROUP BY app ORDER BY count(*) DESC, app LIMIT ?"
         return [app for (app,) in self._file.query(sql, [since, at_most])]
 
     def question_features(self, app: str, since: float, at_most: int) -> list[CaseFeatures]:
-        """Return the features of the newest questions to an app since a second."""
+        """Return the features of the newest questions to an app since a wall-clock second."""
         sql = (
             "SELECT body FROM features WHERE at >= ? AND EXISTS (SELECT 1 FROM results"
             " WHERE trace_id = features.request_id AND app = ?) ORDER BY at DESC LIMIT ?"

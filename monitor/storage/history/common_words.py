@@ -1,4 +1,4 @@
-"""Words that questions of any subject have, in the languages that are asked in most: they name no topic."""
+"""Words common to questions on any subject, in the most used languages: they cannot name a topic."""
 
 from __future__ import annotations
 

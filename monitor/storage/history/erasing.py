@@ -1,4 +1,4 @@
-"""What leaves the history before its results do: texts with a shorter retention, and what people ask to erase."""
+"""Removes from the history what must go before its results do: texts with a shorter retention, and erased requests."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def blanked(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def blank(db: sqlite3.Connection, before: float) -> bool:
-    """Remove the texts of some hundred results from before `before`; whether to call again.
+    """Remove the texts of some hundred results from before `before`; return whether to call again.
 
-    Continues where it stopped, also after a restart.
+    Continues where it stopped, even after a restart.
     """
     done = db.execute("SELECT max(until) FROM blanked").fetchone()[0]
     begin = done if done is not None and done <= before else 0.0  # else the clock was set back, or the retention raised
@@ -59,7 +59,7 @@ def _after(db: sqlite3.Connection, at: float, before: float) -> float:
 def traces_of(path: Path, users: Iterable[str], user_id: str) -> set[str]:
     """Find the trace ids of a user in the history `path`: by any of the pseudonyms `users`, or by the id itself.
 
-    Raises `MonitorError` where the file cannot be read.
+    Raises `MonitorError` if the file cannot be read.
     """
     found: set[str] = set()
     with erasing(path, dry_run=True) as eraser:
@@ -79,12 +79,12 @@ def traces_of(path: Path, users: Iterable[str], user_id: str) -> set[str]:
 def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, int]:
     """Delete everything about these traces from the history `path`, beside a running monitor.
 
-    The sums by the minute stay: they name no trace. Returns the number of rows by table; with `dry_run` deletes
-    nothing. Raises `MonitorError`.
+    The sums by the minute stay: they name no trace. Returns the number of rows by table; deletes nothing with
+    `dry_run`. Raises `MonitorError`.
     """
     with erasing(path, dry_run=dry_run) as eraser:
         traces = eraser.requests_of("results", "trace_id", traces)
-        if not dry_run and eraser.has("feed"):  # a sink that lacks one of them counts it as forgotten
+        if not dry_run and eraser.has("feed"):  # a sink that has not sent one of them counts it as forgotten
             eraser.db.executemany(
                 "UPDATE feed SET id = '' WHERE id IN (SELECT id FROM results WHERE trace_id = ?)",
                 [(trace,) for trace in traces],

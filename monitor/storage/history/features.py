@@ -1,7 +1,7 @@
-"""What a diagnosis compares of a case: short facts of its question, its documents and its answer, in bounded size.
+"""The features of a case that a diagnosis compares: short facts of its question, documents and answer, bounded in size.
 
-They are kept once for each case, beside its results, and as long as these. Texts are in them only as far as the history
-may hold texts: otherwise a word, or a document's address, is a keyed hash, which is equal for equal ones.
+They are kept once for each case, beside its results, and as long as these. They contain texts only if the history may:
+otherwise a word, or a document's address, is a keyed hash, which is the same for the same text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SHORTEST: Final = 3
 _SERVICE: Final = ("prompt", "index", "service")
 _MARKS: Final = "\u0300-\u036f\u0591-\u05c2\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
 _TOKEN: Final = re.compile(rf"[\w{_MARKS}]+|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")
-"""A word with its accents and vowel signs, which are no letters."""
+"""A word with its accents and vowel signs, which do not count as letters."""
 
 _UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 """Scripts without spaces between words: two characters in a row stand for a word."""
@@ -36,7 +36,7 @@ _UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u
 _HANGUL: Final = "\uac00"  # the first syllable: Korean words are shorter
 
 _HIRAGANA: Final = re.compile("[\u3040-\u309f]+")
-"""What Japanese writes endings and particles with."""
+"""The script of endings and particles in Japanese."""
 
 _HASHED_CONTENT: Final = 4096  # characters of a document without an address by which it is known
 
@@ -46,10 +46,9 @@ class CaseFeatures:
     """The features of one case.
 
     `unit` is equal for the cases of one session, or otherwise of one question. `user` is a pseudonym. `versions` are
-    those of the prompt, the index and the service. `number` counts the documents, of which `documents` has the
-    addresses of the first. `score` is the retriever's highest, on its own scale, None where it has none. The lengths
-    are in characters. `used` has a digit for each of `documents`: 1 where the answer uses it, 0 where it does not;
-    empty where that is not known.
+    those of the prompt, the index and the service. `number` counts the documents; `documents` has the addresses of the
+    first ones. `score` is the retriever's highest, on its own scale, or None. The lengths are in characters. `used` has
+    a digit for each of `documents`: 1 if the answer uses it, 0 if not; empty if that is not known.
     """
 
     unit: str
@@ -81,7 +80,7 @@ def features_of(
 
     Args:
         case: as the history gets it: masked, and with the attributes that may leave the monitor.
-        versions: of its result.
+        versions: the versions of its result.
         key: for hashes and pseudonyms; without it there are none.
         texts: whether words may be kept; otherwise their hashes are.
         addresses: whether the addresses of documents may be kept; otherwise their hashes are.
@@ -125,7 +124,7 @@ def _kept(found: Iterable[str], hashed: Callable[[str], str] | None, *, plain: b
 
 
 def _short(address: str) -> str:
-    """Return an address; a long one keeps its beginning and its end."""
+    """Return an address; of a long one, only its beginning and its end."""
     half = _ADDRESS_LENGTH // 2
     return address if len(address) <= _ADDRESS_LENGTH else f"{address[: half - 1]}\u2026{address[-half:]}"
 
@@ -136,7 +135,7 @@ def _by_content(one: Document, hashed: Callable[[str], str] | None) -> str:
 
 
 def words_of(question: str) -> list[str]:
-    """Return the words of a question, each once, without short and common ones; the first two dozen."""
+    """Return the first two dozen words of a question, each once, without short and common ones."""
     found: dict[str, None] = {}
     for token in _TOKEN.findall(question[:_READ].casefold()):
         if _UNSPACED.search(token):
@@ -158,7 +157,7 @@ _EMPTY: Final[tuple[object, ...]] = ("", (), {})
 
 
 def dump_features(features: CaseFeatures) -> bytes:
-    """Write features as JSON of at most `MOST_BYTES`, without what is empty."""
+    """Write features as JSON of at most `MOST_BYTES`, without empty fields."""
     row = {name: value for name in _FIELDS if (value := getattr(features, name)) is not None and value not in _EMPTY}
     body = dump(row)
     for part in ("words", "documents", "slices", "versions", "model"):

@@ -1,7 +1,7 @@
-"""The history as a feed: its results in the order in which they were written, and where each sink stands in it.
+"""The history as a feed: its results in the order in which they were written, and the position of each sink in it.
 
-A result has a number, one more than that of the result written before it. A number that is missing was a result that
-fell out of the retention. Each call opens the file for itself: it may be replaced while the monitor runs.
+Results are numbered consecutively in the order in which they are written. A missing number belonged to a result that
+has passed its retention. Each call opens the file anew, since it may be replaced while the monitor runs.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ _NEXT: Final = (
 )
 
 Lost = Literal["expired", "forgotten", "unreadable"]
-"""Why there is a number but no result: it fell out of the retention, a person asked to erase it, or its row cannot be
-read."""
+"""Why a number has no result: it has passed its retention, a person asked to erase it, or its row cannot be read."""
 
 
 class FeedEntry(NamedTuple):
@@ -40,7 +39,7 @@ class FeedEntry(NamedTuple):
 
 
 class FeedWindow(NamedTuple):
-    """What comes after `position`, up to and with `until`; `end` is the number of the newest result of all."""
+    """The results after `position`, up to and including `until`; `end` is the number of the newest result of all."""
 
     position: int
     entries: list[FeedEntry]
@@ -49,7 +48,7 @@ class FeedWindow(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Where a sink stands: the number it has reached, the newest one, and when the oldest it lacks was evaluated."""
+    """A sink's position: the number reached, the newest number, and when its oldest unsent result was evaluated."""
 
     position: int
     end: int
@@ -63,7 +62,7 @@ class Feed:
         self._path = path
 
     def begin(self, names: Collection[str]) -> list[str]:
-        """Note that these sinks follow, and no others; returns those that are new, which begin with the next result."""
+        """Record that only these sinks follow the history; return the new ones, which begin with the next result."""
         with self._open() as db:
             known = {name for (name,) in db.execute("SELECT name FROM followers")}
             db.execute(f"DELETE FROM followers WHERE name NOT IN ({marks(names)})", list(names))  # noqa: S608 - constant
@@ -72,11 +71,11 @@ class Feed:
         return new
 
     def read(self, name: str, *, at_most: int, at_most_bytes: int) -> FeedWindow:
-        """Return what a sink gets next: at most so many results, and no more once their rows exceed the bytes."""
+        """Return the next results for a sink: up to `at_most`, and no further ones once their rows exceed the bytes."""
         with self._open() as db:
             end = int(db.execute(_NEWEST).fetchone()[0])
             found = db.execute("SELECT position FROM followers WHERE name = ?", (name,)).fetchone()
-            if found is None or found[0] > end:  # the history was begun again, after damage: all that it holds is new
+            if found is None or found[0] > end:  # the history was started over after damage: everything in it is new
                 found = db.execute("SELECT coalesce(min(n) - 1, ?) FROM feed", (end,)).fetchone()
                 db.execute("INSERT OR REPLACE INTO followers (name, position) VALUES (?, ?)", (name, found[0]))
             position = int(found[0])
@@ -91,12 +90,12 @@ class Feed:
         return FeedWindow(position, entries, entries[-1].number if cut else end, end)
 
     def advance(self, name: str, until: int) -> None:
-        """Note that a sink has everything up to and with the number `until`."""
+        """Record that a sink has everything up to and including the number `until`."""
         with self._open() as db:
             db.execute("INSERT OR REPLACE INTO followers (name, position) VALUES (?, ?)", (name, until))
 
     def standings(self) -> dict[str, Standing]:
-        """Return where every sink stands, by name."""
+        """Return the position of every sink, by name."""
         with self._open() as db:
             end = int(db.execute(_NEWEST).fetchone()[0])
             found = db.execute(

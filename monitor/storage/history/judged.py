@@ -1,4 +1,4 @@
-"""Reading single results that people review: which there are, and all that is kept of one."""
+"""Reading single results for review: which ones exist, and everything kept about one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ReviewableResult(NamedTuple):
     """A score that counts in the rate of its evaluator. `at`: wall-clock second of the result.
 
     `contradicts`: the judge's explanation says the opposite of the score. `flips`: the judge said the opposite when it
-    was asked again. `has_texts`: whether there is something to read.
+    was asked again. `has_texts`: whether its texts are stored.
     """
 
     result_id: str
@@ -65,7 +65,7 @@ class JudgedReader:
     def reviewable(
         self, app: str, evaluator: str, version: str, since: float, limit: int, *, until: float = math.inf
     ) -> list[ReviewableResult]:
-        """Return the newest scores between two wall-clock seconds, the newest first. None without a file."""
+        """Return the newest scores between two wall-clock seconds, newest first; an empty list without a file."""
         if not self._path.exists():
             return []
         found = []
@@ -90,9 +90,9 @@ class JudgedReader:
         return found
 
     def votes(self, requests: Iterable[str], own: Collection[str]) -> dict[str, bool]:
-        """Return by request whether its user calls the answer bad, by their last feedback; without those who gave none.
+        """Return, by request, whether its user's last feedback calls the answer bad; without requests without feedback.
 
-        `own`: the names of evaluators that are no user's.
+        `own`: the names of evaluators that are not user feedback.
         """
         if not self._path.exists():
             return {}
@@ -105,7 +105,7 @@ class JudgedReader:
         return found
 
     def by_id(self, result_id: str) -> Mapping[str, Any] | None:
-        """Return the row of one result (`monitor/storage/history/rows.py`); None where it is not kept."""
+        """Return the row of one result (`monitor/storage/history/rows.py`); None if it is not kept."""
         found = self._file.query("SELECT body FROM results WHERE id = ?", [result_id]) if self._path.exists() else []
         with suppress(*_FAULTS):  # as above
             return load(found[0][0]) if found else None

@@ -1,4 +1,4 @@
-"""The language of a short text, by its script and its commonest words: no model, the same everywhere and always."""
+"""The language of a short text, by its script and its most common words: no model, and always the same result."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 OTHER: Final = "other"
-"""Any other language, and where several are as likely."""
+"""Any other language, or several that are equally likely."""
 
 _READ: Final = 500  # characters
 _LEAST_WORDS: Final = 2  # a product may be called like a word
@@ -37,7 +37,7 @@ _SCRIPTS: Final[Mapping[str, str]] = {
     "cyrillic": "\u0400-\u052f",
     "latin": "A-Za-z\u00c0-\u024f\u1e00-\u1eff",
 }
-"""By script, its characters. Scripts of one much used language have its code."""
+"""The characters of each script. A script with one dominant language has the code of that language."""
 
 _OF_SCRIPT: Final = {name: re.compile(f"[{span}]") for name, span in _SCRIPTS.items()}
 _OF_OTHERS: Final = re.compile("[^\x00-\u024f\u1e00-\u206f]")
@@ -48,7 +48,7 @@ _SIGNS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "arabic": (("ur", "\u0679\u0688\u0691\u06ba\u06d2"), ("fa", "\u067e\u0686\u0698\u06af\u06a9\u06cc")),
     "cyrillic": (("uk", "\u0456\u0457\u0454\u0491"), ("ru", "\u044b\u044d\u0451")),
 }
-"""By script, letters that only one language of it has; the first that has one counts."""
+"""By script, letters that are unique to one of its languages; the first language with a match counts."""
 
 _WORDS: Final[Mapping[str, str]] = {
     "en": "the of and is are was what how why where when which who do does did can could would should my your i you"
@@ -92,7 +92,7 @@ _OF_CYRILLIC: Final = frozenset({"ru", "bg", "uk"})
 
 
 def language_of(text: str) -> str:
-    """Return the code (ISO 639-1) of the language of a text, `other` where it is unsure, empty without letters."""
+    """Return the code (ISO 639-1) of the language of a text, `other` if uncertain, empty without letters."""
     text = text[:_READ]
     script = _script(text)
     if not script or len(script) == 2:  # noqa: PLR2004 - a code
@@ -115,7 +115,7 @@ def _script(text: str) -> str:
 
 
 def _by_words(text: str, *, cyrillic: bool) -> str:
-    """Return the language that most words are common in; each word counts for less, the more languages share it."""
+    """Return the language that most words are common in; a word counts less, the more languages share it."""
     points: dict[str, float] = {}
     words: dict[str, int] = {}
     for token in _TOKEN.findall(text):

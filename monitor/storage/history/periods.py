@@ -1,4 +1,4 @@
-"""Reading sums of the history over whole periods, such as a week: rates by evaluator, and what judges were asked."""
+"""Reading sums of the history over whole periods, such as a week: rates by evaluator, and the use of judges."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class PeriodRate(NamedTuple):
 
 
 class JudgeUse(NamedTuple):
-    """What was asked of the judge for one app and evaluator, and came to the same `outcome`.
+    """The use of the judge for one app and evaluator, for evaluations with the same `outcome`.
 
     `outcome` is `score`, `skipped`, or the reason why there is no score. `asked` counts the evaluations for which a
-    judge gave a verdict, not from its cache, and `seconds` is their wall-clock time. `calls` and `dollars` are of all
-    calls, also of those that came to no verdict.
+    judge gave a verdict, not from its cache, and `seconds` is their wall-clock time. `calls` and `dollars` cover all
+    calls, including those without a verdict.
     """
 
     app: str
@@ -42,8 +42,8 @@ class JudgeUse(NamedTuple):
 class PeriodReader:
     """Reads from any thread or process, while the history is written.
 
-    All methods block, for a month of sums about a tenth of a second, and raise `MonitorError` where there is no history
-    or it cannot be read. Periods are in seconds since 1970, without their end.
+    All methods block, for a month of sums about a tenth of a second, and raise `MonitorError` if there is no history or
+    it cannot be read. Periods are in seconds since 1970; their end is exclusive.
     """
 
     def __init__(self, path: Path) -> None:
@@ -72,9 +72,9 @@ class PeriodReader:
         return list(rates.values())
 
     def judge_use(self, since: float, until: float) -> list[JudgeUse]:
-        """Return what judges were asked in a period, by app, evaluator and outcome.
+        """Return the use of judges in a period, by app, evaluator and outcome.
 
-        Of the quarters of an hour that begin in it, so that periods that follow each other count each once.
+        Covers the quarters of an hour that begin in it, so that consecutive periods count each quarter once.
         """
         found = self._file.query(
             "SELECT app, evaluator, outcome, SUM(evaluations), SUM(asked), SUM(calls), SUM(dollars), SUM(seconds)"
@@ -84,7 +84,7 @@ class PeriodReader:
         return [JudgeUse(*row) for row in _whole(found, texts=3)]
 
     def begin(self) -> float | None:
-        """Return the first minute of which sums are kept; None without any."""
+        """Return the first minute with sums; None without any."""
         ((first,),) = self._file.query("SELECT MIN(at) FROM session_sums", [])
         return float(first) if isinstance(first, int | float) else None
 

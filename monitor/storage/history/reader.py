@@ -1,4 +1,4 @@
-"""Reading the history: the newest results, the worst, those of a trace, a search; and the sums by the minute."""
+"""Reading the history: the newest results, the worst, those of a trace, searches, and the sums by the minute."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _ALWAYS = frozenset(
 class MinuteSums(NamedTuple):
     """Sums over the scored results of one minute, which began at `at` (seconds since 1970).
 
-    Results of two versions of an evaluator are never in one sum. `rule` is the name of the alert's own defect rule by
-    which `defect` is; empty: the evaluator's.
+    Results of two versions of an evaluator are never in one sum. `rule` is the name of the alert's own defect rule that
+    decides `defect`; empty: the evaluator's rule.
     """
 
     at: int
@@ -82,7 +82,7 @@ _UNDAMAGED = " AND ".join(
     f"typeof({column}) IN ('integer', 'real')"
     for column in ("judged", "weight", "weight_squares", "top", "defect_products", "every_products", "both_products")
 )
-"""Holds for sums whose bytes are numbers: SQLite would add up others as zeros."""
+"""True for sums whose bytes are numbers: SQLite would add up anything else as zero."""
 
 _BY_TRACE = (
     "SELECT CASE WHEN length(body) <= 20000 OR NOT json_valid(CAST(body AS TEXT)) OR id = ("
@@ -98,10 +98,10 @@ _BY_TRACE = (
 class Search:
     """A search. `since` and `until` are wall-clock seconds of the results, `until` exclusive. No `apps`: any.
 
-    `bands` are, by evaluator, the scores from the first end up to and without the second: with it, only scores within.
-    `order` is `worst`, defects first and then from the bad end of each scale, or `newest`; `scales` are the bad and the
-    good end by evaluator, without which scores of an evaluator are in no order. With `unjudged_by`, only results of
-    answers that this evaluator has no score of.
+    `bands` restrict scores, by evaluator, to those from the first end up to but not including the second. `order` is
+    `worst`, defects first and then from the bad end of each scale, or `newest`; `scales` are the bad and the good end
+    by evaluator, without which an evaluator's scores are not ordered. With `unjudged_by`, only results of answers that
+    this evaluator has not scored.
     """
 
     apps: tuple[str, ...] = ()
@@ -153,9 +153,9 @@ class Search:
 
 
 class HistoryReader:
-    """Reads the history, from any thread or process, while it is written. Rows are those of `rows.as_json`.
+    """Reads the history, from any thread or process, while it is written. Rows are as from `rows.as_json`.
 
-    All methods block for some milliseconds and raise `MonitorError` where there is no history or it cannot be read.
+    All methods block for some milliseconds and raise `MonitorError` if there is no history or it cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -197,9 +197,9 @@ class HistoryReader:
         return found
 
     def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
-        """Return all results of one request, oldest first; only the first that has them holds the long texts.
+        """Return all results of one request, oldest first; long texts are only in the first result that has them.
 
-        Of a trace or row that holds several, those of the last request.
+        For a trace or row with several requests, return the results of the last request.
         """
         found = _whole(self._file.query(_BY_TRACE, [trace_id] * 2))
         within = self.requests_of(trace_id) if not found else []
@@ -214,7 +214,7 @@ class HistoryReader:
         return [name for (name,) in self._file.query(sql, [trace_id, f"{trace_id}/", f"{trace_id}0"])]  # 0 is after /
 
     def busiest_apps(self, since: float, recent: float, at_most: int) -> list[str]:
-        """Return the apps with the most scored results since the second `recent`; of equals, since `since`."""
+        """Return the apps with the most scored results since the second `recent`; break ties by those since `since`."""
         sql = (
             "SELECT app FROM session_sums WHERE at >= ? GROUP BY app"
             " ORDER BY SUM(CASE WHEN at >= ? THEN judged ELSE 0 END) DESC, SUM(judged) DESC, app LIMIT ?"
@@ -222,21 +222,22 @@ class HistoryReader:
         return [app for (app,) in self._file.query(sql, [since, recent, at_most]) if isinstance(app, str)]
 
     def sums_since(self, since: float, *, apps: Collection[str] | None = None) -> list[MinuteSums]:
-        """Sums of scored results by the minute, oldest first, from the minute that contains `since`.
+        """Return sums of scored results by the minute, oldest first, from the minute that contains `since`.
 
-        With `apps`, here and below, all other apps are one, `OVERFLOW`: anybody who sends traces can name thousands.
+        With `apps`, here and below, all other apps are merged into `OVERFLOW`: anyone who sends traces can make up
+        thousands of names.
         """
         return self._summed("at", "at >= ?", [since // MINUTE * MINUTE], apps)
 
     def hourly_sums(self, since: float, until: float, *, apps: Collection[str] | None = None) -> list[MinuteSums]:
-        """Return the sums by the hour, from the hour of `since` up to but without the one of `until`."""
+        """Return the sums by the hour, from the hour of `since` up to but not including the hour of `until`."""
         hours = [since // 3600 * 3600, until // 3600 * 3600]
         return self._summed("at / 3600 * 3600", "at >= ? AND at < ?", hours, apps)
 
     def _summed(
         self, at: str, where: str, values: Sequence[float], apps: Collection[str] | None, table: str = "session_sums"
     ) -> list[MinuteSums]:
-        """Return the sums by `at`, an SQL expression, in its order; those of `rule_sums` by rule, too."""
+        """Return the sums by `at`, an SQL expression, in its order; for `rule_sums`, also by rule."""
         app, named = "app", list[object]()
         if apps is not None:
             app, named = f"CASE WHEN app IN ({marks(apps)}) THEN app ELSE ? END", [*apps, OVERFLOW]
@@ -253,7 +254,7 @@ class HistoryReader:
     ) -> list[MinuteSums]:
         """Return the sums of one rate by the minute, oldest first, from the minute of `since` and before `until`.
 
-        Of one `version` of the evaluator, or of all. `rule` is the name of the alert's own defect rule, if it has one.
+        For one `version` of the evaluator, or for all. `rule` is the name of the alert's own defect rule, if any.
         """
         table, last = ("rule_sums", "rule") if rule else ("session_sums", "''")
         only, values = ("", []) if not version else (" AND version = ?", [version])
@@ -267,23 +268,24 @@ class HistoryReader:
         return _sums(found)
 
     def user_of(self, request_id: str) -> str:
-        """Return the pseudonym of the user of a request whose features are kept; empty where it is not known."""
+        """Return the pseudonym of the user of a request whose features are kept; empty if it is not known."""
         found = self._file.query("SELECT body FROM features WHERE request_id = ?", [request_id])
         with suppress(*_FAULTS):  # damaged bytes that SQLite does not notice
             return load_features(found[0][0]).user if found else ""
         return ""
 
     def rule_sums(self, since: float, minutes_since: float, *, apps: Collection[str] | None = None) -> list[MinuteSums]:
-        """Sums by the rules that alerts bring themselves, oldest first: by the hour, and by the minute at the end.
+        """Return sums by the alerts' own defect rules, oldest first: by the hour, and by the minute at the end.
 
-        From the hour that contains `since`; by the minute from the hour that contains `minutes_since`.
+        They begin with the hour that contains `since`; from the hour that contains `minutes_since` on, they are by the
+        minute.
         """
         began, turn = since // 3600 * 3600, minutes_since // 3600 * 3600
         hours = self._summed("at / 3600 * 3600", "at >= ? AND at < ?", [began, turn], apps, "rule_sums")
         return hours + self._summed("at", "at >= ?", [max(began, turn)], apps, "rule_sums")
 
     def generations(self, apps: Collection[str] | None = None) -> list[SeenVersion]:
-        """Return the versions of services, or of `apps` alone, that have results, by the time of their first one."""
+        """Return the versions of services, or only of `apps`, that have results, by the time of their first result."""
         only = "" if apps is None else f" WHERE app IN ({marks(apps)})"
         sql = f"SELECT app, evaluator, parts, began, seen FROM generations{only} ORDER BY began"  # noqa: S608 - as above
         found = self._file.query(sql, list(apps or ()))
@@ -294,14 +296,14 @@ class HistoryReader:
         return versions
 
     def scored_ids(self, ids: Collection[str]) -> set[str]:
-        """Return the ids among `ids` of results that exist and are `score` or `skipped`."""
+        """Return those of `ids` whose results exist and are `score` or `skipped`."""
         wanted = list(ids)
         parts = [wanted[start : start + _AT_ONCE] for start in range(0, len(wanted), _AT_ONCE)]
         sql = "SELECT id FROM results WHERE outcome <> 'unscored' AND id IN ({})"
         return {id_ for part in parts for (id_,) in self._file.query(sql.format(marks(part)), part)}
 
     def scores_by(self, requests: Collection[str], evaluator: str) -> dict[str, float]:
-        """Return the newest score of an evaluator by request, of those `requests` that have one."""
+        """Return the newest score of an evaluator for each of `requests` that has one."""
         wanted = list(requests)
         parts = [wanted[start : start + _AT_ONCE] for start in range(0, len(wanted), _AT_ONCE)]
         sql = "SELECT trace_id, score FROM results WHERE evaluator = ? AND outcome = 'score' AND trace_id IN ({})"
@@ -329,7 +331,7 @@ class HistoryReader:
         return found
 
     def newest_ids(self, at_most: int) -> list[str]:
-        """Return the ids of the results that were written last, oldest first."""
+        """Return the ids of the last written results, oldest first."""
         newest = self._file.query("SELECT id FROM results ORDER BY rowid DESC LIMIT ?", [at_most])
         return [id_ for (id_,) in reversed(newest) if isinstance(id_, str)]
 
@@ -343,7 +345,7 @@ class HistoryReader:
 
 
 def _whole(found: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """Read bodies; leaves out those with damaged bytes, which SQLite does not notice."""
+    """Read bodies; leave out those with damaged bytes, which SQLite does not notice."""
     rows = []
     for (body,) in found:
         with suppress(*_FAULTS):
@@ -354,7 +356,7 @@ def _whole(found: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
 
 
 def _sums(found: list[tuple[Any, ...]]) -> list[MinuteSums]:
-    """Make sums of rows; leaves out damaged ones, as `_whole` does."""
+    """Make sums of rows; leave out damaged ones, as `_whole` does."""
     sums = []
     for at, app, evaluator, version, defect, *rest in found:
         texts, numbers = (app, evaluator, version, *rest[7:]), (at, *rest[:7])

@@ -73,9 +73,9 @@ SCHEMA: Final = 1
 
 
 def as_json(result: EvaluationResult, *, texts: bool = True, quotes: bool = True) -> dict[str, Any]:
-    """Make the row of one result; without `texts` no question, context or answer, except what the explanation quotes.
+    """Make the row of one result; without `texts`, no question, context or answer, except quotes in the explanation.
 
-    Without `quotes` no reasons either: explanation, detail, claims and notes are empty, the offsets of evidence stay.
+    Without `quotes`, no reasons either: explanation, detail, claims and notes are empty, but offsets of evidence stay.
     """
     case, outcome = result.case, result.outcome
     score = outcome if isinstance(outcome, Score) else None
@@ -120,7 +120,7 @@ def as_json(result: EvaluationResult, *, texts: bool = True, quotes: bool = True
         row["contradicts"] = True
     if result.origin:
         row["origin"] = result.origin
-    # The answer of an external score is no longer available, and texts that were deleted are not there to be written.
+    # The answer of an external score is no longer available, and deleted texts cannot be written.
     if texts and result.score_source is ScoreSource.OWN and (case.request.query or case.response):
         row["request"] = case.request.as_row()
         row["retrieved_context"] = [plain(one) for one in case.retrieved_context]
@@ -148,14 +148,14 @@ def dump(row: dict[str, Any]) -> bytes:
     """Write a row as one line of JSON, without the line break."""
     try:
         return orjson.dumps(row)
-    except TypeError:  # half a surrogate pair, as a JSON string within a span may hold, is no UTF-8
+    except TypeError:  # a JSON string within a span may contain half a surrogate pair, which is not valid UTF-8
         return json.dumps(row).encode("ascii")
 
 
 def line(result: EvaluationResult, make: Callable[[EvaluationResult], dict[str, Any]]) -> bytes:
     """Write the row that `make` makes of a result as `dump` does.
 
-    Raises `InvalidData` that names the evaluator and the request where the result holds what cannot be written.
+    Raises `InvalidData` that names the evaluator and the request if the result contains a value that cannot be written.
     """
     try:
         return dump(make(result))
@@ -182,9 +182,9 @@ def load(line: bytes) -> dict[str, Any]:
 
 
 def from_json(row: Mapping[str, Any]) -> EvaluationResult:
-    """Read a result from its row. What the row does not hold is empty: the texts, if they were not kept.
+    """Read a result from its row. Fields missing from the row are empty, such as texts that were not kept.
 
-    Written again it gives the same row, with the same id. Raises `ValueError` where it is not such a row.
+    Written again, it gives the same row with the same id. Raises `ValueError` if it is not such a row.
     """
     try:
         return _result(row)
@@ -226,7 +226,7 @@ def _result(row: Mapping[str, Any]) -> EvaluationResult:
 
 
 def _cost(row: Mapping[str, Any]) -> Cost:
-    """Read a cost. Rows of earlier versions do not tell whether a judge was asked, only how often it was called."""
+    """Read a cost. Rows of earlier versions do not say whether a judge was asked, only how often it was called."""
     return Cost(**{"asked": row["attempts"] > 0, **row})
 
 
@@ -245,7 +245,7 @@ def _case(row: Mapping[str, Any]) -> Case:
         user_id=row.get("user_id", ""),
         model=row["model"],
         session_id=row["session_id"],
-        app=app_name(row["app"]),  # of a history from before it had one name everywhere
+        app=app_name(row["app"]),  # a history may be from before it had the same name everywhere
         source=row["source"],
         span_id=row["span_id"],
         convention=row["convention"],
@@ -256,14 +256,14 @@ def _case(row: Mapping[str, Any]) -> Case:
 
 
 def past_result(row: Mapping[str, Any]) -> PastResult | None:
-    """Read what samplers learn from a row; None if nothing. Never raises: the row may come from anywhere."""
+    """Read what samplers learn from a row; None if nothing. Never raises: the row is untrusted."""
     try:
         if row["schema"] != SCHEMA:
             return None
         drawn = row["sampling"] or {"probability": 1.0, "target": 1.0, "inputs": ()}
         counts = row["outcome"] == "score" and row["traffic"] == Traffic.PRODUCTION
         asked_for = row.get("scope") in (RateScope.BACKFILL, RateScope.USER_DISLIKED, RateScope.RANKING)
-        counts = counts and not asked_for  # cases that people chose are no random sample
+        counts = counts and not asked_for  # cases that people chose are not a random sample
         defect = row["defect"] if counts else None
         inputs = tuple(float(one) for one in drawn["inputs"])
         if drawn.get("inputs_version") != INPUTS_VERSION:

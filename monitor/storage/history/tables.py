@@ -1,4 +1,4 @@
-"""Writing the history: results, kept for days; their sums by the minute, kept longer; past results for samplers."""
+"""The tables of the history: results, kept for days; sums by the minute, kept longer; past results for samplers."""
 
 from __future__ import annotations
 
@@ -57,27 +57,27 @@ CREATE INDEX IF NOT EXISTS results_by_score ON results (evaluator, defect, score
 CREATE INDEX IF NOT EXISTS feed_by_id ON feed (id);
 """,
 )
-"""From a damaged file the tables are saved in this order: first what restores windows, baselines and samplers. The
-roots of the tables are the first pages, those of the indexes, which are made of them, come after.
+"""The tables of a damaged file are saved in this order: first those that restore windows, baselines and samplers. The
+root pages of the tables come first, then those of the indexes, which can be rebuilt from the tables.
 
-`rule_sums`: sums by the defect rules that alerts bring themselves. `judge_use`: by the quarter of an hour, what judges
-cost and how often they came to a score, or why not. `past_results`: what samplers learn from after a
-restart. `people`: the user of a trace, by the pseudonym of `privacy`. `features`: what a diagnosis compares of a case,
-once for all its results. `blanked`: up to when no result has a text.
-`feed`: the ids of results in the order in which they were written, without gaps, as far as a sink has still to get
-them; the id of a result that was erased on request is empty. `followers`: up to which number each sink has them."""
+`rule_sums`: sums by the alerts' own defect rules. `judge_use`: by the quarter of an hour, what judges cost and how
+often they gave a score, or why not. `past_results`: what samplers learn from after a restart. `people`: the user of a
+trace, by the pseudonym of `privacy`. `features`: what a diagnosis compares in a case, once for all its results.
+`blanked`: the time before which no result has texts.
+`feed`: the ids of results in the order in which they were written, without gaps, as long as a sink has yet to get them;
+the id of a result that was erased on request is empty. `followers`: the number that each sink has reached."""
 
 MINUTE: Final = 60
 QUARTER: Final = 900
 """Seconds: the offset of every time zone is a multiple of it."""
 PAST_RESULTS_AT_MOST: Final = 5_000
-"""Past results that are kept for samplers: as many as the model itself remembers."""
+"""Past results kept for samplers: as many as the model itself remembers."""
 
 NEWEST_PAST_RESULTS: Final = "SELECT body FROM past_results ORDER BY n DESC LIMIT ?"
 _PRUNE_AT_ONCE: Final = 500
 
 VERSIONS_AT_MOST: Final = 100
-"""Versions of a service that are kept for an app and an evaluator, the last seen: strangers may send one a request."""
+"""Versions of a service kept for an app and an evaluator, the last seen: a client could send a new one per request."""
 
 _ONE_VERSION_TOO_MANY: Final = (
     "(app, evaluator, fingerprint) IN (SELECT app, evaluator, fingerprint FROM (SELECT app, evaluator, fingerprint,"
@@ -90,7 +90,7 @@ _ADD_RESULT: Final = (
 )
 _SUMS: Final = "judged, weight, weight_squares, top, defect_products, every_products, both_products)"
 _WITHOUT_FOLLOWERS: Final = 100
-"""Entries of the feed that are kept while nothing follows it: in a file that was just begun again, they still come."""
+"""Entries of the feed kept while nothing follows it: in a file that was just started over, sinks still get them."""
 
 _ADD_UP: Final = (
     "ON CONFLICT DO UPDATE SET judged = judged + 1, weight = weight + excluded.weight,"
@@ -116,8 +116,8 @@ def insert(
 ) -> None:
     """Add results within the caller's transaction; a result with a known id changes nothing.
 
-    `texts` and `quotes` as in `rows.as_json`; with `users` the user of each trace is recorded, by pseudonym. The
-    features of a case are kept with its first score; local results of one case come together.
+    `texts` and `quotes` are as in `rows.as_json`; with `users`, the user of each trace is recorded, by pseudonym. The
+    features of a case are kept with its first score; local results of one case arrive together.
     """
     seen: dict[tuple[str, ...], tuple[str, float, float]] = {}
     described: set[str] = set()
@@ -141,7 +141,7 @@ def insert(
             score,
             dump(row),
         )
-        if one.scope is RateScope.BACKFILL:  # it failed before, and has been scored since
+        if one.scope is RateScope.BACKFILL:  # it failed earlier and has now been scored
             db.execute("DELETE FROM results WHERE id = ? AND outcome = 'unscored'", (one.id,))
         added = db.execute(_ADD_RESULT, values).rowcount
         if added:
@@ -184,7 +184,7 @@ def insert(
 
 
 def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most: int) -> bool:
-    """Delete some hundred results: too old ones, or the oldest of too large a file. Whether to call again."""
+    """Delete some hundred results: too old ones, or the oldest of too large a file. Return whether to call again."""
     too_full = used_bytes(db) > at_most
     oldest = "SELECT rowid FROM results WHERE at < ? OR ? ORDER BY at LIMIT ?"
     deleted = db.execute(f"DELETE FROM results WHERE rowid IN ({oldest})", (before, too_full, _PRUNE_AT_ONCE)).rowcount  # noqa: S608
@@ -200,7 +200,7 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
     )
     db.execute("DELETE FROM people WHERE at < ?", (before,))
     db.execute("DELETE FROM features WHERE at < max(?, coalesce((SELECT min(at) FROM results), 0))", (before,))
-    # In a file that was begun again after damage, positions may be those of the old one.
+    # In a file that was started over after damage, positions may be those of the old file.
     newest = "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'feed'), 0)"
     sent = f"SELECT CASE WHEN max(position) <= {newest} THEN min(position) END FROM followers"  # noqa: S608 - constants
     db.execute(
@@ -213,7 +213,7 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
 
 
 def _delete_oldest_sums(db: sqlite3.Connection) -> int:
-    """Delete the sums of the oldest hour. Returns `_PRUNE_AT_ONCE` if there were any, for there may be more."""
+    """Delete the sums of the oldest hour. Return `_PRUNE_AT_ONCE` if there were any, since there may be more."""
     ((oldest,),) = db.execute("SELECT min(at) FROM session_sums").fetchall()
     if oldest is None:
         return 0
@@ -223,7 +223,7 @@ def _delete_oldest_sums(db: sqlite3.Connection) -> int:
 
 
 def _add_judge_use(db: sqlite3.Connection, one: EvaluationResult, app: str) -> None:
-    """Add what a judge was asked for a result. Results without a score count by the reason, of local evaluators too."""
+    """Add the use of the judge for a result. Results without a score count by reason, also for local evaluators."""
     cost, asked = one.cost, one.cost.asked
     if one.score_source is not ScoreSource.OWN or not (cost.model or isinstance(one.outcome, Unscored)):
         return

@@ -21,7 +21,7 @@ from monitor.storage.sqlite import Database, SetAside, empty_log
 from monitor.telemetry.events import Event
 
 TIDY_EVERY: Final = 60.0
-"""Seconds between two deletions of what is too old."""
+"""Seconds between two deletions of old data."""
 
 
 class Writer:
@@ -40,7 +40,7 @@ class Writer:
         self._tidied = float("-inf")
 
     def open(self) -> None:
-        """Create or open the file. Raises `ConfigError` where the path cannot work."""
+        """Create or open the file. Raises `ConfigError` if the path cannot work."""
         try:
             make_private(self._path)
         except OSError as error:
@@ -50,22 +50,22 @@ class Writer:
                 self._load_users()
         except ConfigError:
             raise
-        except MonitorError:  # the first result tries again, and fails with a message where it still cannot be opened
+        except MonitorError:  # the first result tries again, and fails with a message if it still cannot be opened
             pass
 
     def write(self, results: list[EvaluationResult]) -> None:
-        """Write all of these in one transaction. Raises `MonitorError`: none was written."""
+        """Write all results in one transaction. Raises `MonitorError`; nothing is written then."""
         self._load_users()
         try:
             erased = self._insert(results)
-        except SetAside:  # at once into what was saved
+        except SetAside:  # write at once into the repaired file
             erased = self._insert(results)
         if erased:
             with suppress(MonitorError), self._file.reading() as db:
                 empty_log(db)
 
     def repaired(self) -> bool:
-        """Check the whole file, in which a reader has met damage; whether it was replaced. From any thread."""
+        """Check the whole file after a reader has met damage; return whether it was replaced. For any thread."""
         return self._file.suspect()
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class Writer:
         self._file.close()
 
     def _insert(self, results: list[EvaluationResult]) -> bool:
-        """Write in one transaction; whether some rows were deleted."""
+        """Write in one transaction; return whether some rows were deleted."""
         with self._file.transaction() as db:
             texts = self._options.texts
             wanted = [one for one in results if not self._is_forgotten(one)]
@@ -81,12 +81,12 @@ class Writer:
             return self._tidy(db)
 
     def _is_forgotten(self, one: EvaluationResult) -> bool:
-        """Return whether it was erased while it was evaluated, or on its way here."""
+        """Return whether a result's request was erased during its evaluation or on its way here."""
         user = self._users.of(one.case.user_id) if self._users is not None else ""
         return self._forgotten.holds(one.case.request_id, user, one.case.answered_at or one.evaluated_at)
 
     def _load_users(self) -> None:
-        """Load the key of pseudonyms. Without it results are kept all the same, but cannot be found by user."""
+        """Load the key of pseudonyms. Without it results are still kept, but cannot be found by user."""
         if self._users is not None:
             return
         try:
@@ -97,7 +97,7 @@ class Writer:
             self._said = True
 
     def _tidy(self, db: sqlite3.Connection) -> bool:
-        """Delete what is too old, at intervals; whether this was such a time."""
+        """Delete old data, at intervals; return whether this call did."""
         now = self._clock.monotonic()
         if now - self._tidied < TIDY_EVERY:
             return False

@@ -1,4 +1,4 @@
-"""What became of each request, on disk for a day or so, bounded: what `rag-monitor why` tells from."""
+"""The outcome of each request, on disk for a day or so, bounded: the source of `rag-monitor why`."""
 
 from monitor.storage.request_log.recorder import Recorder, recording
 from monitor.storage.request_log.store import RequestLogReader

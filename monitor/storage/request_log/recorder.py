@@ -1,6 +1,6 @@
 """Takes request records from the event loop and writes them in a thread.
 
-What cannot be written waits and is tried again; beyond so much, records are dropped and counted.
+A failed write waits and is retried; beyond a limit, records are dropped and counted.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from monitor.storage.sqlite import SetAside
 from monitor.telemetry.events import Event
 
 _EVERY: Final = 1.0
-"""Seconds between two writes, at most."""
+"""The longest time between two writes, in seconds."""
 _LAST_PAUSE: Final = 5.0
-"""Seconds between two attempts while the disk fails, at most."""
+"""The longest time between two attempts while the disk fails, in seconds."""
 _WAITING: Final = 5_000
-"""Records that may wait to be written, of some kilobytes each; further ones are dropped."""
+"""Records, of some kilobytes each, that may wait to be written; further ones are dropped."""
 _STEPS_WAITING, _MINUTES_WAITING = 50_000, 60
 _AT_ONCE: Final = 500
 _TIDY_EVERY: Final = 60.0
 OUTCOMES: Final = ("kept", "dropped", "failed")
-"""Of the label `outcome`."""
+"""The values of the label `outcome`."""
 
 
 @asynccontextmanager
@@ -43,8 +43,8 @@ async def recording(
 ) -> AsyncIterator[Recorder]:
     """Open a recorder for the life of the process. Leaving the context writes what waits.
 
-    `retention` and `sums_retention` are in seconds, `at_most` in bytes. Never raises where the disk fails: records wait
-    then, and those that are lost are counted.
+    `retention` and `sums_retention` are in seconds, `at_most` in bytes. Never raises if the disk fails: records then
+    wait, and lost ones are counted.
     """
     recorder = Recorder(path, runtime, retention=retention, sums_retention=sums_retention, at_most=at_most)
     worker = asyncio.create_task(recorder.work(every), name="request_log")
@@ -57,7 +57,7 @@ async def recording(
 
 
 _Waiting: TypeAlias = dict[int, dict[RequestStep, list[float]]]
-"""By the second at which a minute begins and by step: number, expected number, newest time."""
+"""By the start of a minute (in seconds) and by step: number, expected number, newest time."""
 
 
 class Recorder:
@@ -75,7 +75,7 @@ class Recorder:
         self._at = -1
         self._wake = asyncio.Event()
         self._some = asyncio.Event()
-        self._some.set()  # the file is there from the beginning
+        self._some.set()  # so that the file exists from the beginning
         self._closing = False
         self._file = store.database(path, runtime.clock, reporter("request_log", runtime.events, runtime.metrics))
         self._tidied = float("-inf")
@@ -110,7 +110,7 @@ class Recorder:
             self._minute[step] = [number, expected, now]
 
     def close(self) -> None:
-        """Announce that nothing more will come."""
+        """Announce that no more records will come."""
         self._closing = True
         self._some.set()
         self._wake.set()
@@ -138,7 +138,7 @@ class Recorder:
             thread.shutdown(wait=False)
 
     async def _pause(self, every: float) -> None:
-        """Wait for more records; after a failure for longer each time, even if more records come."""
+        """Wait for more records; after failures, wait longer each time, even if more records come."""
         if self._failures:
             with anyio.move_on_after(min(every * 2**self._failures, _LAST_PAUSE)):
                 while not self._closing:
@@ -151,7 +151,7 @@ class Recorder:
                 await self._wake.wait()
 
     def _settle(self, records: list[RequestRecord], sums: _Waiting, error: MonitorError | None) -> None:
-        """Count what was written or is given up; keep the rest for the next attempt."""
+        """Count records that were written or are dropped; keep the rest for the next attempt."""
         if error is None:
             self._counters["kept"].inc(len(records))
             if self._failures:
@@ -169,7 +169,7 @@ class Recorder:
         self._failing_gauge.set(bool(self._failures))
 
     def _keep_waiting(self, records: list[RequestRecord], sums: _Waiting) -> None:
-        """Put back what could not be written; of too many records the newest are dropped."""
+        """Put back records that could not be written; if there are too many, drop the newest."""
         waiting = records + self._records
         self._records = waiting[:_WAITING]
         dropped = len(waiting) - len(self._records)
@@ -187,7 +187,7 @@ class Recorder:
     # -- in the thread
 
     def _write(self, records: list[RequestRecord], waiting: _Waiting) -> MonitorError | None:
-        """Write all of these, in a new file where the old one is damaged; why it failed, None on success."""
+        """Write all records, to a new file if the old one is damaged; return why it failed, None on success."""
         sums = {
             Minute(at, step): StepCount(int(number), expected, last)
             for at, steps in waiting.items()
@@ -196,7 +196,7 @@ class Recorder:
         try:
             try:
                 self._transaction(records, sums)
-            except SetAside:  # at once into the new file
+            except SetAside:  # write at once into the new file
                 self._transaction(records, sums)
         except MonitorError as error:
             return error

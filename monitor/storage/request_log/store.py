@@ -40,7 +40,7 @@ def pack(record: RequestRecord) -> bytes:
         kept["decisions"] = [_decision(one) for one in record.decisions]
     try:
         return orjson.dumps(kept)
-    except TypeError:  # half a surrogate pair, in the name of an app or a span, is no UTF-8
+    except TypeError:  # half a surrogate pair, in the name of an app or a span, is not valid UTF-8
         return json.dumps(kept).encode("ascii")
 
 
@@ -120,7 +120,7 @@ def create(path: Path) -> sqlite3.Connection:
 def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, int]:
     """Delete the records of these requests from the file `path`, beside a running monitor.
 
-    Returns the number of rows by table; with `dry_run` deletes nothing. Raises `MonitorError`.
+    Returns the number of rows by table; deletes nothing with `dry_run`. Raises `MonitorError`.
     """
     with erasing(path, dry_run=dry_run) as eraser:
         eraser.delete("requests", "request_id", eraser.requests_of("requests", "request_id", traces))
@@ -140,7 +140,7 @@ def insert(db: sqlite3.Connection, records: Iterable[RequestRecord], sums: Mappi
 
 
 def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most: int, added: int = 0) -> bool:
-    """Delete records: too old ones, or the oldest of too large a file, as fast as `added`. Whether to call again."""
+    """Delete old records, or the oldest of too large a file, as fast as `added`. Return whether to call again."""
     too_full = used_bytes(db) > at_most
     limit = _PRUNE_AT_ONCE + 2 * added
     oldest = "SELECT rowid FROM requests WHERE at < ? OR ? ORDER BY at LIMIT ?"
@@ -155,7 +155,7 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
 class RequestLogReader:
     """Reads the request log, from any thread or process, while it is written.
 
-    All methods block for some milliseconds and raise `MonitorError` where there is no file or it cannot be read.
+    All methods block for some milliseconds and raise `MonitorError` if there is no file or it cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -165,7 +165,7 @@ class RequestLogReader:
     def of(self, request_id: str) -> list[RequestRecord]:
         """Return the records of one request, oldest first: more than one if spans came after it was closed.
 
-        Of a trace or row that holds several, the records of all of them.
+        For a trace or row with several requests, return the records of all of them.
         """
         sql = (
             "SELECT body FROM requests WHERE request_id = ? OR (request_id > ? AND request_id < ?) ORDER BY at LIMIT ?"
@@ -211,5 +211,5 @@ class RequestLogReader:
 
 
 def _whole(text: str) -> str:
-    """`text` without halves of surrogate pairs, which SQLite refuses."""
+    """Return `text` without halves of surrogate pairs, which SQLite refuses."""
     return text.encode("utf-8", "replace").decode()

@@ -1,8 +1,8 @@
 """The durable queue before assembly: a delivery that was acknowledged survives crashes, full disks and damaged files.
 
-`queue` is what the pipeline talks to (asyncio, group commit), `store` the SQLite file behind it (one thread, blocking)
-with `table`, and with `memory` beside the records. `salvage` repairs a damaged file, `retained` keeps processed
-deliveries for a time, `poison` counts the processes that end while they read a request.
+`queue` is the interface for the pipeline (asyncio, group commit); `store` is the SQLite file behind it (one thread,
+blocking), with its rows in `table` and what is remembered beside them in `memory`. `salvage` repairs a damaged file,
+`retained` keeps processed deliveries for a time, `poison` counts the processes that die while they read a request.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ async def open_spool(
     metrics: Metrics,
     events: Events,
 ) -> AsyncIterator[Spool]:
-    """Open the spool with the database file `path`, created with its folder where it does not exist.
+    """Open the spool with the database file `path`, which is created with its folder if it does not exist.
 
     A disk that fails or is full does not prevent the start: appends are refused until it works. Leaving the context
     finishes the commits in progress.
 
     Args:
-        at_most: bytes on the disk.
+        at_most: bytes on disk.
         keep: seconds after which a record is too old to be processed at replay.
         retain: seconds for which processed deliveries are kept beside it, see `retained.py`.
         waiting_at_most: bytes that may wait in memory for their commit.
         results_at_most: bytes of memory for the ids of delivered results.
         draws_at_most: bytes of memory for first draws.
-        erase: overwrite processed records on the disk, at the cost of another write.
+        erase: overwrite processed records on disk, at the cost of an extra write.
 
-    Raises `ConfigError` where the path can never work.
+    Raises `ConfigError` if the path can never work.
     """
     thread = ThreadPoolExecutor(1, thread_name_prefix="spool")
     store = SpoolDatabase(

@@ -1,10 +1,10 @@
-"""What is remembered of the past in bounded memory; of it the spool keeps results and draws beside its records.
+"""Remembers recent ids in bounded memory; the spool also stores results and draws in its file.
 
 An id is kept as a 64-bit hash under the key of this process, in a table without objects: 13 to 26 bytes, where a set of
-the ids takes about a hundred. Among a million ids two are taken for each other with a probability of 3 in 100 million.
+the ids takes about a hundred. Among a million ids, any two collide with a probability of 3 in 100 million.
 
 A case that is processed again after a restart must not be sampled a second time: it would have had two chances, and
-count with the wrong weight. A result that the sinks have must not be counted twice.
+count with the wrong weight. A result that the sinks already have must not be counted twice.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 MAX_DRAWS: Final = 100_000
-"""Draws that are kept in the file, the newest. One is needed as long as its case may be processed again."""
+"""Draws kept in the file, the newest. A draw is needed as long as its case may be processed again."""
 MAX_RESULT_IDS: Final = 200_000
-"""Ids of results that are kept in the file, the newest."""
+"""Ids of results kept in the file, the newest."""
 
 
 _KEY: Final = 8
 _NUMBER: Final = 8
 _FILLED: Final = 0.6
-"""Share of a table's slots that are used before the next generation begins: a search looks at four slots at most, on
-average."""
+"""Share of a table's slots that are used before the next generation begins: on average, a search looks at no more than
+four slots."""
 _LEAST: Final = 64
 _FREE, _FORGOTTEN = 0, 1
 _MASK: Final = 2**64 - 1
 
 
 class _Generation:
-    """One table with open addressing. `width` is how many numbers belong to a key."""
+    """One table with open addressing. `width` is how many numbers a key has."""
 
     __slots__ = ("keys", "numbers", "used")
 
@@ -42,7 +42,7 @@ class _Generation:
         self.used = 0
 
     def find(self, key: int) -> int:
-        """Return the slot of `key`; where it is not, -1 less the free slot that it would get."""
+        """Return the slot of `key`; if it is missing, -1 minus the free slot that it would get."""
         keys, last = self.keys, len(self.keys) - 1
         slot = key & last
         while (found := keys[slot]) != key:
@@ -53,12 +53,12 @@ class _Generation:
 
 
 def _zeros(size: int) -> memoryview:
-    """Return so many bytes that are taken from the system as they are written: a `bytearray` has them all at once."""
+    """Return zeroed bytes that the system allocates only when written; a `bytearray` would allocate all at once."""
     return memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE) if size else bytearray())
 
 
 class _Recent:
-    """Two generations: when the newer one is full it becomes the older one, and what was older is dropped."""
+    """Two generations: when the newer one is full it becomes the older one, and the old older one is dropped."""
 
     def __init__(self, max_bytes: int, width: int, most: int) -> None:
         slots = _LEAST
@@ -66,11 +66,11 @@ class _Recent:
             slots *= 2
         self._slots, self._width = slots, width
         self.limit = min(int(slots * _FILLED), most)
-        """So many are kept for certain, and up to twice as many."""
+        """At least this many keys are kept, and up to twice as many."""
         self._new, self._old = _Generation(slots, width), _Generation(1, width)
 
     def _insert(self, key: int, place: int) -> int:
-        """Return the slot of `key` in the newer generation, where `place` was found for it."""
+        """Return the slot of `key` in the newer generation, in which `place` was found for it."""
         if place < 0 and self._new.used >= self.limit:
             self._old, self._new = self._new, _Generation(self._slots, self._width)
             place = self._new.find(key)
@@ -82,7 +82,7 @@ class _Recent:
 
 
 class RecentIds(_Recent):
-    """The ids that came lately, in at most `max_bytes`: not more than twice `most`, not fewer than `limit`."""
+    """The most recent ids, in at most `max_bytes`: no more than twice `most`, no fewer than `limit`."""
 
     def __init__(self, max_bytes: int, most: int = 200_000) -> None:
         super().__init__(max_bytes, 0, most)
@@ -92,7 +92,7 @@ class RecentIds(_Recent):
         return self._new.find(hashed) >= 0 or (self._old.used > 0 and self._old.find(hashed) >= 0)
 
     def first(self, key: bytes | str) -> bool:
-        """Say whether this is the first sight of `key`; from now on it is not."""
+        """Return whether `key` is seen for the first time, and remember it."""
         hashed = _hashed(key)
         place = self._new.find(hashed)
         if place >= 0:
@@ -102,7 +102,7 @@ class RecentIds(_Recent):
         return not known
 
     def forget(self, key: bytes | str) -> None:
-        """Take the next sight of `key` for the first again."""
+        """Forget `key`, so that it counts as new the next time."""
         hashed = _hashed(key)
         for generation in (self._new, self._old):
             if (place := generation.find(hashed)) >= 0:
@@ -110,13 +110,13 @@ class RecentIds(_Recent):
 
 
 class RecentPairs(_Recent):
-    """Two numbers by id, those of the ids that came lately, in at most `max_bytes`; `most` and `limit` as above."""
+    """Two numbers for each of the most recent ids, in at most `max_bytes`; `most` and `limit` as in `RecentIds`."""
 
     def __init__(self, max_bytes: int, most: int = 100_000) -> None:
         super().__init__(max_bytes, 2, most)
 
     def get(self, key: bytes | str) -> tuple[float, float] | None:
-        """Return the numbers of `key`; None where they are not kept."""
+        """Return the numbers of `key`; None if they are not kept."""
         hashed = _hashed(key)
         for generation in (self._new, self._old):
             if generation.used and (place := generation.find(hashed)) >= 0:
@@ -131,7 +131,7 @@ class RecentPairs(_Recent):
 
 
 def _hashed(key: bytes | str) -> int:
-    """Return a number that is neither `_FREE` nor `_FORGOTTEN`."""
+    """Return a hash that is neither `_FREE` nor `_FORGOTTEN`."""
     return max(hash(key) & _MASK, _FORGOTTEN + 1)
 
 
@@ -144,7 +144,7 @@ class Draw(NamedTuple):
 
 
 class FirstDraws:
-    """The draws that are kept, in at most `max_bytes` of memory. Calls `changed` when there are new ones to write."""
+    """The draws kept, in at most `max_bytes` of memory. Calls `changed` when there are new draws to write."""
 
     def __init__(self, changed: Callable[[], None], max_bytes: int) -> None:
         self._changed = changed
@@ -156,11 +156,11 @@ class FirstDraws:
         return bool(self._pending)
 
     def drawn(self, key: str) -> tuple[float, float] | None:
-        """Probability and target share of the draw with this key; None where it is not kept."""
+        """Return the probability and target share of the draw with this key; None if it is not kept."""
         return self._known.get(key.encode())
 
     def keep_draw(self, key: str, probability: float, target: float) -> None:
-        """Keep a draw. It is written soon, in the same commit as results remembered then or earlier, or before them."""
+        """Keep a draw. It is written soon, no later than any result that is still unwritten."""
         draw = Draw(key.encode(), probability, target)
         self._known.put(draw.key, probability, target)
         self._pending.append(draw)
@@ -173,13 +173,13 @@ class FirstDraws:
                 self._known.put(one.key, one.probability, one.target)
 
     def take(self) -> list[Draw]:
-        """Return the draws that are not written yet, and treat them as written."""
+        """Return the unwritten draws, and treat them as written from now on."""
         taken = list(self._pending)
         self._pending.clear()
         return taken
 
     def give_back(self, taken: list[Draw]) -> None:
-        """Return draws that could not be written."""
+        """Put back draws that could not be written."""
         self._pending.extendleft(reversed(taken))
 
 
@@ -196,7 +196,7 @@ def read_result_ids(db: sqlite3.Connection) -> list[str]:
 
 
 def write(db: sqlite3.Connection, result_ids: Iterable[str], draws: list[Draw], at: float) -> None:
-    """Add ids and draws within the caller's transaction; deletes draws beyond the newest `MAX_DRAWS`."""
+    """Add ids and draws within the caller's transaction; delete draws beyond the newest `MAX_DRAWS`."""
     ids = [(key.encode("utf-8", "surrogatepass"), at) for key in result_ids]
     if ids:
         db.executemany("INSERT INTO remembered (id, at) VALUES (?, ?)", ids)
@@ -206,7 +206,7 @@ def write(db: sqlite3.Connection, result_ids: Iterable[str], draws: list[Draw], 
 
 
 def prune(db: sqlite3.Connection, before: float) -> None:
-    """Delete what is older than any case can be, and ids beyond the newest `MAX_RESULT_IDS`."""
+    """Delete entries older than any case can be, and ids beyond the newest `MAX_RESULT_IDS`."""
     oldest = "at < ? OR n <= (SELECT max(n) FROM remembered) - ?"
     db.execute(f"DELETE FROM remembered WHERE {oldest}", (before, MAX_RESULT_IDS))  # noqa: S608 - a constant
     db.execute("DELETE FROM draws WHERE at < ?", (before,))

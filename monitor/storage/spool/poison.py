@@ -1,10 +1,10 @@
-"""Requests that the process ends on: noted while they are read, and set aside when they have ended it twice.
+"""Requests that kill the process: recorded while they are read, and set aside after they have killed it twice.
 
 A request that kills the process (a crash of a library, memory, a hang that a liveness probe ends) is read again at the
-next start, since nothing was settled: without a count it would end every process from then on. What is being read
-stands in a small file, `reading.bin`, one entry a request, written in place before it is read and cleared afterwards.
-The file is not synced: what a process wrote survives its end, however it ends, and a crash of the whole machine is not
-brought about by a request. Measured: 11 us of processor a request (two steps, each written and cleared).
+next start, since nothing was settled: without a count it would kill every process from then on. A small file,
+`reading.bin`, has an entry for each request being read, written in place before it is read and cleared afterwards.
+The file is not synced: what a process wrote survives its death, however it dies, and a crash of the whole machine is
+not caused by a request. Measured: 11 us of CPU per request (two steps, each written and cleared).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from monitor.storage.files import make_private
 from monitor.storage.spool.retained import forms_of
 
 READING: Final = "reading.bin"
-"""The file with the requests that are being read."""
+"""The file with the requests being read."""
 FOLDER: Final = "poison"
 """The folder with the requests that were set aside."""
 MOST_LIVES: Final = 2
-"""A request on which this many processes have ended is not read again."""
+"""A request on which this many processes have died is not read again."""
 
 MAX_FILES: Final = 20
 MAX_BYTES: Final = 64 * 1024 * 1024
-_ENTRY: Final = struct.Struct("<16sBBHI")  # key, ended lives, whether it is being read now, unused, checksum
+_ENTRY: Final = struct.Struct("<16sBBHI")  # key, processes that died on it, whether it is being read, unused, checksum
 _ENTRIES: Final = 256
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SIZE: Final = _ENTRY.size
@@ -40,11 +40,11 @@ _EMPTY: Final = bytes(_SIZE)
 
 
 class PoisonGuard:
-    """The requests that are being read now, and those on which earlier processes have ended. For one event loop.
+    """The requests being read now, and those on which earlier processes have died. For one event loop.
 
-    `folder` is that of the storage, `keep` the seconds for which what was set aside is kept. A disk that fails is no
-    reason not to read: then nothing is counted. At most 256 requests are known; of more, those
-    on which no process has ended yet are not noted.
+    `folder` is the storage folder; `keep` is how many seconds requests that were set aside are kept. A failing disk is
+    no reason not to read: then nothing is counted. At most 256 requests are tracked; beyond that, requests on which no
+    process has died yet are not recorded.
     """
 
     def __init__(self, folder: Path, *, keep: float, clock: Clock) -> None:
@@ -62,26 +62,26 @@ class PoisonGuard:
 
     @property
     def suspects(self) -> bool:
-        """Whether there are requests on which a process has ended, and which were not read to their end since."""
+        """Whether there are requests on which a process has died and that have not been read completely since."""
         return bool(self._ended)
 
     def lives(self, request_id: str) -> int:
-        """Return how many processes have ended while they read the request."""
+        """Return how many processes have died while reading the request."""
         return self._ended.get(_key(request_id), 0) if self._ended else 0
 
     def reading(self, request_id: str) -> AbstractContextManager[None]:
-        """Note the request for as long as the context lasts; if the process ends within, that counts."""
+        """Record the request for as long as the context lasts; if the process dies meanwhile, that counts."""
         return _Reading(self, _key(request_id))
 
     def begin(self, key: bytes) -> None:
-        """Note that the request with this key is being read. For `reading`."""
+        """Record that the request with this key is being read. For `reading`."""
         place = self._places.get(key)
         if place is None and self._free:
             place = self._places[key] = self._free.pop()
         self._write(place, _encoded(key, self._ended.get(key, 0), now=True))
 
     def end(self, key: bytes) -> None:
-        """Note that it is no longer being read. For `reading`."""
+        """Record that it is no longer being read. For `reading`."""
         ended = self._ended.get(key, 0)
         if ended:
             self._write(self._places.get(key), _encoded(key, ended, now=False))
@@ -89,19 +89,19 @@ class PoisonGuard:
             self._clear(key)
 
     def finished(self, request_id: str) -> None:
-        """Drop what is known of the request: it was read to its end, or set aside."""
+        """Drop the record of the request: it was read completely, or set aside."""
         if self._ended and self._ended.pop(key := _key(request_id), 0):
             self._clear(key)
 
     def set_aside(self, request_id: str, content: dict[str, bytes]) -> str:
-        """Keep the `content`, by the ending of its file, for a bug report; return where, "" if the disk refuses.
+        """Keep the `content`, by file extension, for a bug report; return where, "" if the disk refuses.
 
         Blocks; may run in a thread.
         """
         return self._aside.put(request_id, content)
 
     def close(self) -> None:
-        """Close the file. A process that ends in order has ended on no request."""
+        """Close the file. A process that shuts down normally has not died on any request."""
         if self._file >= 0:
             with suppress(OSError):
                 os.ftruncate(self._file, 0)
@@ -109,7 +109,7 @@ class PoisonGuard:
             self._file = -1
 
     def _take_over(self, left: bytes) -> None:
-        """Read what the previous process left: it has ended on what it was reading."""
+        """Read what the previous process left: it died on the requests that it was reading."""
         for at in range(0, len(left) - _SIZE + 1, _SIZE):
             key, ended, now, _, checksum = _ENTRY.unpack_from(left, at)
             if checksum == _checksum(key, ended, now) and ended + now and key not in self._ended:
@@ -133,7 +133,7 @@ class PoisonGuard:
 
 
 class _Reading(AbstractContextManager[None]):
-    """The time for which a request is read: a class, as a generator takes half a microsecond more of each request."""
+    """The context in which a request is read: a class, since a generator costs half a microsecond more per request."""
 
     __slots__ = ("_guard", "_key")
 
@@ -161,10 +161,10 @@ def _key(request_id: str) -> bytes:
 
 
 class PoisonFiles:
-    """Keeps requests on which processes have ended, for a bug report: at most 20 and 64 MiB, the newest.
+    """Keeps requests on which processes have died, for a bug report: the newest, at most 20 and 64 MiB.
 
-    They lie in `folder`, readable by their owner, for `keep` seconds: spans and log records as OTLP requests
-    (`ID.pb`, `ID.logs.pb`), rows as JSON lines (`ID.jsonl`).
+    They are in `folder`, readable by their owner, for `keep` seconds: spans and log records as OTLP requests (`ID.pb`,
+    `ID.logs.pb`), rows as JSON lines (`ID.jsonl`).
     """
 
     def __init__(self, folder: Path, *, keep: float, clock: Clock) -> None:
@@ -173,7 +173,7 @@ class PoisonFiles:
         self._clock = clock
 
     def put(self, request_id: str, content: dict[str, bytes]) -> str:
-        """Write the `content` by ending, if it is small enough; return where, empty if the disk refuses. Blocks."""
+        """Write the `content`, by file extension, if small enough; return where, empty if the disk refuses. Blocks."""
         name = request_id if _FILE_NAME.fullmatch(request_id) else _key(request_id).hex()
         written = ""
         with suppress(OSError):
@@ -187,7 +187,7 @@ class PoisonFiles:
         return written
 
     def prune(self, more: int = 0, files: int = 0) -> None:
-        """Delete what is too old, and the oldest until `more` bytes in `files` files have room. Raises `OSError`."""
+        """Delete old files, and the oldest until `more` bytes in `files` files have room. Raises `OSError`."""
         found = sorted(((path.stat().st_mtime, path) for path in kept(self._folder)), reverse=True)
         room, left = MAX_BYTES - more, MAX_FILES - files
         for at, path in found:
@@ -202,7 +202,7 @@ def kept(folder: Path) -> list[Path]:
 
 
 def erase(folder: Path, ids: Collection[str], *, dry_run: bool) -> dict[str, int]:
-    """Delete the files that contain any of these ids of traces or users; returns their number. Raises `OSError`."""
+    """Delete the files that contain any of these ids of traces or users; return their number. Raises `OSError`."""
     wanted = [form for word in ids if word for form in forms_of(word)]
     gone = [path for path in kept(folder) if any(form in path.read_bytes() for form in wanted)]
     if not dry_run:

@@ -1,7 +1,7 @@
 """The spool as the pipeline sees it: many waiting tasks share one transaction, and with it one sync of the disk.
 
-A commit begins when the one before is done, and includes every record that arrived meanwhile: with one sender a record
-waits for one sync, and so do a thousand records of a thousand senders. The database lives in a thread of its own; the
+A commit begins when the previous one is done, and includes every record that arrived in the meantime: with one sender a
+record waits for one sync, and so do a thousand records of a thousand senders. The database has a thread of its own; the
 event loop never waits for it.
 """
 
@@ -27,14 +27,14 @@ from monitor.telemetry.events import Event, Events
 from monitor.telemetry.metrics import Metrics
 
 _OVERHEAD = 256
-"""Bytes of a record beside its payload."""
+"""Bytes of a record in addition to its payload."""
 
 _COMMIT_BYTES = 8 * 1024 * 1024
 _DELETES, _DELETES_IN_TROUBLE = 512, 16
 """Deletions in one commit; few while the disk is full: a small commit may succeed, and makes room for the next."""
 
 _IDLE = 0.5
-"""Seconds until deletions are written without a record that comes along; also between attempts after an error."""
+"""Seconds until deletions are written if no record arrives; also the pause between attempts after an error."""
 
 _SAY_AGAIN = 30.0
 
@@ -109,8 +109,8 @@ class Spool:
     async def append(self, record: SpoolRecord) -> Ack:
         """Store a record; returns when it is on disk. Settling the ack deletes it.
 
-        Raises `Overloaded` while there is no room or the disk fails; `TooLarge` where it would not fit into an empty
-        spool. When the caller is cancelled the record is not kept.
+        Raises `Overloaded` while there is no room or the disk fails; `TooLarge` if it would not fit into an empty
+        spool. If the caller is cancelled, the record is not kept.
         """
         size = len(record.payload) + len(record.meta) + _OVERHEAD
         if size > self._at_most:
@@ -138,7 +138,7 @@ class Spool:
     async def replay(self) -> AsyncIterator[Replayed]:
         """Yield the records that the previous process left, oldest first. Run it once.
 
-        Other records may be appended meanwhile. While the disk cannot be read it waits and retries.
+        Other records may be appended in the meantime. While the disk cannot be read, it waits and retries.
         """
         after = 0
         counted = False
@@ -148,7 +148,7 @@ class Spool:
                     await self._load()
                 if not counted:
                     left = await self._in_thread(self._store.count_left)
-                    self._rows += left  # not in one statement with the wait: commits count meanwhile
+                    self._rows += left  # not in one statement with the await: commits change the count during the wait
                     self._rows_gauge.set(self._rows)
                     counted = True
                 found = await self._in_thread(partial(self._store.read, after))
@@ -215,7 +215,7 @@ class Spool:
                 look_again = False
                 works = await self._commit_once()
             if self._closing and not self._appends:
-                return  # a deletion that failed only causes a replay
+                return  # a failed deletion only causes a replay
             if self._closing:
                 self._wake.set()
             elif not works or not self._room.disk_has_room:
@@ -233,7 +233,7 @@ class Spool:
         self._remembers.clear()
         try:
             numbers, self._room = await self._in_thread(partial(self._store.write, batch))
-        except Exception as error:  # noqa: BLE001 - the waiting senders must be answered in any case
+        except Exception as error:  # noqa: BLE001 - the waiting senders must get an answer in any case
             self._deletes = batch.deletes + self._deletes
             self._remembers.extendleft(reversed(batch.remembers))
             self.draws.give_back(drawn)

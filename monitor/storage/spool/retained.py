@@ -1,7 +1,7 @@
 """Processed deliveries, kept for a time for `rag-monitor backfill --from spool`, in a file of their own.
 
-Other processes may read it while it is written; the file of the spool is held by one. The monitor never processes its
-content again. An error here costs what would have been kept, and is counted; the spool goes on.
+Other processes may read it while it is written; the spool's file is locked by one process. The monitor never processes
+its content again. An error here loses only what would have been kept, and is counted; the spool continues.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Retained:
         self._used: int | None = None
 
     def take(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Keep these rows of the spool as they are; drop those that are too old or too many. Never raises."""
+        """Keep these rows of the spool unchanged; drop those that are too old or too many. Never raises."""
         try:
             with self._file.transaction() as db:
                 if self._used is None:
@@ -77,7 +77,7 @@ class Retained:
             self._bytes.set(self._used)
 
     def _make_room(self, db: sqlite3.Connection, now: float, used: int) -> int:
-        """Delete what is too old, then the oldest until the rest fits; returns the bytes that are left."""
+        """Delete old rows, then the oldest until the rest fits; return the remaining bytes."""
         old = db.execute("DELETE FROM records WHERE at < ? RETURNING size", (now - self._keep,)).fetchall()
         used -= sum(size for (size,) in old)
         oldest = "SELECT n FROM records ORDER BY n LIMIT 1"
@@ -96,7 +96,7 @@ class Retained:
 
 
 def _add(db: sqlite3.Connection, row: tuple[Any, ...], now: float) -> int:
-    """Add a row of the spool; returns its size, 0 where it was there before."""
+    """Add a row of the spool; return its size, 0 if it was already there."""
     size = len(row[1]) + len(row[2]) + len(row[3]) + _OVERHEAD
     added = db.execute(
         "INSERT OR IGNORE INTO records (id, head, meta, body, checksum, received, at, size)"
@@ -107,7 +107,7 @@ def _add(db: sqlite3.Connection, row: tuple[Any, ...], now: float) -> int:
 
 
 def discard(path: Path) -> None:
-    """Delete the file, as nothing is kept any more; leaves what the disk refuses."""
+    """Delete the file, since nothing is kept any more; ignore errors of the disk."""
     with suppress(OSError):
         remove(path)
 
@@ -115,7 +115,7 @@ def discard(path: Path) -> None:
 def read(path: Path, since: float) -> Iterator[SpoolRecord]:
     """Yield the deliveries received since that wall-clock second, in the order in which they were processed.
 
-    Skips damaged ones. Raises `MonitorError` where the file cannot be read.
+    Skips damaged ones. Raises `MonitorError` if the file cannot be read.
     """
     file = ReadOnly(path, FORMAT, name="the retained deliveries")
     sql = f"SELECT n, {COLUMNS} FROM records WHERE n > ? AND received >= ? ORDER BY n LIMIT ?"  # noqa: S608 - a constant
@@ -130,7 +130,7 @@ def read(path: Path, since: float) -> Iterator[SpoolRecord]:
 def erase(path: Path, ids: Collection[str], *, dry_run: bool) -> dict[str, int]:
     """Delete whole deliveries that contain any of these ids of traces or users, regardless of what else is in them.
 
-    Returns the number of rows by table; with `dry_run` deletes nothing. Raises `MonitorError`.
+    Returns the number of rows by table; deletes nothing with `dry_run`. Raises `MonitorError`.
     """
     wanted = [form for word in ids if word for form in forms_of(word)]
     with erasing(path, dry_run=dry_run) as eraser:

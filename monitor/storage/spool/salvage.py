@@ -1,4 +1,4 @@
-"""What the spool adds to the repair of a damaged file: checksums of its records, and its write-ahead log."""
+"""The spool's part in the repair of a damaged file: checksums of its records, and its write-ahead log."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from monitor.storage.spool.table import connect, decode
 
 
 def rebuild(path: Path, *, most_pages: int, now: float, why: str) -> Repaired:
-    """Replace the damaged database at `path` by a new one with all records that can still be read and are whole.
+    """Replace the damaged database at `path` with a new one that has all readable and intact records.
 
-    It takes as long as it takes: these records were acknowledged. Raises as `damage.rebuild` does.
+    There is no time limit, because these records were acknowledged. Raises as `damage.rebuild` does.
     """
     return damage.rebuild(path, partial(connect, most_pages=most_pages), now=now, why=why, is_whole=_is_whole)
 
@@ -54,13 +54,13 @@ def lost_in_log(path: Path, read: int) -> int:
     lost = 0
     for start in range(header + read * frame, len(log) - frame + 1, frame):
         if log[start + 8 : start + 16] != salts:
-            break  # frames of an earlier round follow, long since in the database
+            break  # frames of an earlier round follow, which are already in the database
         lost += log[start + 4 : start + 8] != b"\0\0\0\0"
     return lost
 
 
 def copy_log(path: Path, now: float) -> Path | None:
-    """Copy the write-ahead log, which the next write overwrites; None where there is no room for a copy."""
+    """Copy the write-ahead log, which the next write overwrites; None if there is no room for a copy."""
     aside = path.with_name(f"{path.name}-wal.damaged-{timestamp(now)}")
     try:
         make_private(aside)

@@ -1,6 +1,6 @@
 """The spool's database, for one thread: blocking calls, with every error mapped to `StoreFailed`.
 
-An error closes the connection; the next call opens it again, and repairs the file first where its content is damaged.
+An error closes the connection; the next call opens it again, and first repairs the file if its content is damaged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Trouble: TypeAlias = Literal["full", "failed", "damaged"]
 
 
 class StoreFailed(Exception):  # noqa: N818 - named after the trouble, as the caller's `except` reads
-    """A call failed and changed nothing. Another one may succeed at any time."""
+    """A call failed and changed nothing. A retry may succeed at any time."""
 
     def __init__(self, trouble: Trouble, message: str) -> None:
         super().__init__(message)
@@ -109,7 +109,7 @@ class SpoolDatabase:
         return self._room(db, self._clock.now()), known, drawn
 
     def write(self, batch: Batch) -> tuple[range, table.Room]:
-        """Do all of `batch`, durably; return the numbers of new records. Raises `StoreFailed`: nothing was done."""
+        """Do all of `batch`, durably; return the numbers of new records. Raises `StoreFailed`; nothing is done then."""
         db, now = self._connection(), self._clock.now()
         numbers = range(self._next, self._next + len(batch.records))
         self._next = numbers.stop
@@ -129,7 +129,7 @@ class SpoolDatabase:
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # deleted bytes are still in the log
             room = self._room(db, now)
         except sqlite3.Error as error:
-            # A commit with a failed sync may still be found in the file: no sender was told that these rows are safe.
+            # A commit whose sync failed may still be in the file: these rows were never acknowledged to a sender.
             self._doomed.update(numbers)
             self._fail(error)
         self._doomed.clear()
@@ -173,7 +173,7 @@ class SpoolDatabase:
             self._fail(error)
 
     def close(self) -> None:
-        """Fold the log into the database and close the file. What the disk refuses is done at the next start."""
+        """Checkpoint the log and close the file. If the disk refuses, that is done at the next start."""
         if self._retained is not None:
             self._retained.close()
         if self._db is not None:
@@ -229,7 +229,7 @@ class SpoolDatabase:
             raise
 
     def _survey(self, db: sqlite3.Connection) -> sqlite3.Connection:
-        """Find the highest number, and whether the log was read to its end; returns the connection."""
+        """Find the highest number, and whether the log was read to its end; return the connection."""
         try:
             if not self._checked and size_of(self._path) <= _CHECK_AT_OPEN:
                 self._check(db)
@@ -253,7 +253,7 @@ class SpoolDatabase:
         self._report(found)
 
     def _fail(self, error: Exception) -> NoReturn:
-        """Close the connection, since after a failed sync nothing that it holds is certain, and raise `StoreFailed`."""
+        """Close the connection, since nothing in it is certain after a failed sync, and raise `StoreFailed`."""
         self.close()
         trouble: Trouble = "failed"
         if table.is_damage(error):
@@ -280,7 +280,7 @@ def _is_empty(db: sqlite3.Connection) -> bool:
 
 
 def _frames_in_log(db: sqlite3.Connection) -> int | None:
-    """Fold the log in; the number of valid frames in it, None where the disk has no room for that now."""
+    """Checkpoint the log; return the number of valid frames in it, None if the disk has no room for that now."""
     try:
         frames: int = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
     except sqlite3.Error as error:

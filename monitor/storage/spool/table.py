@@ -1,7 +1,7 @@
 """The spool's file: its tables, how a record becomes a row with a checksum, and how full the file and its disk are.
 
-Measured on records of 64 RAG spans (153 kB, of which gzip level 1 leaves 16 kB): writing them plain costs 6 to 9 us of
-processor a span, compressed 3 us, nearly all of it the compression. Pages of 16 KiB suit rows of that size.
+Measured on records of 64 RAG spans (153 kB, 16 kB after gzip level 1): writing them plain costs 6 to 9 us of CPU per
+span, compressed 3 us, nearly all of it for the compression. Pages of 16 KiB suit rows of that size.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from monitor.storage.sqlite import Format, open_database
 
 PAGE = 16 * 1024
 _LOG_PAGES = 1024
-"""After how many pages (16 MiB) the log is folded into the database: a page that changes often is copied once."""
+"""Pages (16 MiB) after which the log is checkpointed: a page that changes often is copied once."""
 
 FORMAT = Format(
     2,
@@ -71,7 +71,7 @@ def encode(number: int, record: SpoolRecord) -> tuple[int, bytes, bytes, bytes, 
 
 
 def decode(row: tuple[Any, ...]) -> SpoolRecord:
-    """Read the record of a row. Raises `Damaged` where any byte of it has changed since it was written."""
+    """Read the record of a row. Raises `Damaged` if any byte of it has changed since it was written."""
     number, head, meta, body, checksum = row
     whole = isinstance(head, bytes) and isinstance(meta, bytes) and isinstance(body, bytes)
     if not whole or checksum != _checksum(number, head, meta, body):
@@ -89,8 +89,8 @@ def _checksum(number: int, head: bytes, meta: bytes, body: bytes) -> int:
 def connect(path: Path, *, most_pages: int, erase: bool = False) -> sqlite3.Connection:
     """Open the database for this process alone; a write is on disk when it returns.
 
-    `most_pages` is a hard limit on the file, beyond which writes fail. With `erase` deleted bytes are overwritten.
-    Raises `sqlite3.Error`, `OSError`; `ConfigError` where another process has the file open, or a newer version of this
+    `most_pages` is a hard limit on the file, beyond which writes fail. With `erase`, deleted bytes are overwritten.
+    Raises `sqlite3.Error`, `OSError`; `ConfigError` if another process has the file open, or a newer version of this
     program wrote it.
     """
     log = log_pages(os.statvfs(path.parent))
@@ -98,7 +98,7 @@ def connect(path: Path, *, most_pages: int, erase: bool = False) -> sqlite3.Conn
         "page_size": PAGE,
         "locking_mode": "EXCLUSIVE",  # no shared-memory file, and a second process fails to open it
         "cell_size_check": "ON",
-        "secure_delete": "ON" if erase else "FAST",  # fully on, a deletion writes all its pages again
+        "secure_delete": "ON" if erase else "FAST",  # fully on, a deletion rewrites all its pages
         "journal_mode": "WAL",
         "synchronous": "FULL",
         "wal_autocheckpoint": log,
@@ -113,12 +113,12 @@ def connect(path: Path, *, most_pages: int, erase: bool = False) -> sqlite3.Conn
                 f"storage.path: {path} is in use by another process; give each process its own folder"
             ) from None
         raise
-    db.text_factory = bytes  # a damaged row may hold a text that is no UTF-8
+    db.text_factory = bytes  # a damaged row may have text that is not valid UTF-8
     return db
 
 
 def log_pages(disk: os.statvfs_result) -> int:
-    """Pages of the write-ahead log after which it is folded into the database: fewer on a very small disk."""
+    """Return the pages after which the write-ahead log is checkpointed: fewer on a very small disk."""
     return max(16, min(_LOG_PAGES, disk.f_blocks * disk.f_frsize // 16 // PAGE))
 
 
@@ -131,7 +131,7 @@ def is_damage(error: Exception) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How full the spool is: bytes in use in the file, and whether the disk itself has room for more."""
+    """How full the spool is: bytes used in the file, and whether the disk itself has room for more."""
 
     used: int
     disk_has_room: bool
@@ -149,7 +149,7 @@ class Fullness:
     def of(self, db: sqlite3.Connection, now: float) -> Room:
         """Measure how full the file is now, and how full the disk was less than a second ago.
 
-        A disk counts as full while some space is left: the log needs it to be folded in, and so do deletions.
+        A disk counts as full while some space is left, because checkpoints and deletions need it.
         Raises `sqlite3.Error`, `OSError`.
         """
         pages: int = db.execute("PRAGMA page_count").fetchone()[0]

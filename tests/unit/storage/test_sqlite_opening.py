@@ -93,9 +93,9 @@ def test_a_version_that_no_format_has_is_damage(path: Path, number: int) -> None
     open_database(path, NOTES).close()
     with closing(sqlite3.connect(path)) as db:
         db.execute(f"PRAGMA user_version = {number}")
-    with pytest.raises(Damaged, match=f"{number} is the version of no format"):
+    with pytest.raises(Damaged, match=f"{number} is not the version of any format"):
         open_database(path, NOTES)
-    with pytest.raises(DamagedFile, match="is the version of no format"):
+    with pytest.raises(DamagedFile, match="is not the version of any format"):
         ReadOnly(path, NOTES, name="the notes").query("SELECT 1")
 
 
