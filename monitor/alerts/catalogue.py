@@ -67,7 +67,7 @@ class Inhibition:
 
 
 def inhibitions() -> tuple[Inhibition, ...]:
-    """Return all rules: those between alerts on rates, and those of the alerts on the monitor itself."""
+    """Return all rules: between alerts on rates, and those defined by the alerts on the monitor itself."""
     return (
         Inhibition(
             "the critical alert replaces the warning by the same defect rule",

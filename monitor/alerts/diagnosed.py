@@ -63,7 +63,7 @@ class DiagnosedAlerts:
     async def annotated(self, states: Sequence[AlertState], tasks: TaskGroup) -> list[AlertState]:
         """Return the states; those firing on rates get the annotation `diagnosis` if there is a line.
 
-        Diagnoses run in `tasks`. Waits for those of alerts that were not firing at the last call, but not longer than
+        Diagnoses run in `tasks`. Waits for diagnoses of alerts that were not firing at the last call, but at most for
         `PATIENCE`. Does not raise.
         """
         firing = {_rate_of(one): one for one in states if _diagnosable(one)}

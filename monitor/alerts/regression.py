@@ -27,8 +27,8 @@ from monitor.statistics.windows import Windows
 NAME = "RagDefectRateRegression"
 SUMMARY = "The defect rate is clearly higher than in the week before."
 HOLD = 3 * 3600.0
-"""Seconds without a window that fires or holds (`change.HELD`) after which the alert ends. What fires after that is
-another alarm, and `benchmarks/rates.py` counts it as one."""
+"""Seconds without a window that fires or holds (`change.HELD`) after which the alert ends. A later firing is a new
+alarm, and `benchmarks/rates.py` counts it as one."""
 
 
 def decide(
@@ -78,7 +78,7 @@ def _found(
 _FAMILIES = ("evaluations", "evaluation_weight", "defect_weight", "defect_weight_squares", "defect_products")
 _OF_BLOCKS = ("evaluation_weight", "defect_weight", "defect_session_squares")
 """The sums that the spread is computed from."""
-_WEEK, _THREE_DAYS = "167h59m", "71h59m"  # 168 and 72 whole hours, also where a range is closed at its older end
+_WEEK, _THREE_DAYS = "167h59m", "71h59m"  # 168 and 72 whole hours, even if a range includes its older end
 _MISSED, _LOOKED_BACK = 1.5, 300.0
 """How far back the rule looks for its own alert: this many evaluations, but at least this many seconds."""
 _SPREAD_FACTOR = f"{change.BASELINE_DAYS + 1} / {change.BASELINE_DAYS}"
@@ -165,7 +165,7 @@ def _comparison(window: ChangeWindow, series: RateSeries) -> list[Rule]:
 
 
 def _spread(window: ChangeWindow, series: RateSeries) -> str:
-    """`change.spread` over the clean blocks of a baseline; its lower bound where there are too few."""
+    """Write `change.spread` over the clean blocks of a baseline; its lower bound if there are too few."""
     block, recorded = format_duration(window.block), series.recorded
     weight, defects, squares = (f"{recorded}{family}:clean{block}" for family in _OF_BLOCKS)
 

@@ -71,7 +71,7 @@ class SevereLog:
         return True
 
     def call(self, request_id: str, evaluator: str, call: SevereCall) -> SevereCase | None:
-        """Record what a person says of a case. Return the case as it was before, or None if there is no such case."""
+        """Record what a person says about a case. Return the case as it was before, or None if it is unknown."""
         for at, one in enumerate(self._cases):
             if one.request_id == request_id and one.evaluator == evaluator:
                 self._cases[at] = replace(one, call=call)

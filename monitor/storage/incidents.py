@@ -143,7 +143,7 @@ class IncidentFile:
     def note(self, incident: str, note: IncidentNote) -> bool:
         """Add a note; return whether there is such an incident.
 
-        Raises `InvalidData` for a note that is empty or too long, or where the incident has too many.
+        Raises `InvalidData` for a note that is empty or too long, or if the incident has too many notes.
         """
         text = _text(note.text).strip()
         if not text:

@@ -35,7 +35,7 @@ class _StoredAlert:
     state: AlertState
     ended: float | None = None
     announced: bool = False  # as firing; no resolution can have arrived since then
-    trying: bool = False  # a delivery has begun that changes what the receiver knows, and its outcome is not known yet
+    trying: bool = False  # a delivery that changes what the receiver knows is in progress, or its outcome is unknown
     perhaps: bool = False  # the last delivery was not confirmed, but may have arrived
     announced_at: float = 0.0  # monotonic; if none was confirmed, of the latest delivery that may have arrived
     told_at: float = 0.0  # the same on the wall clock

@@ -184,7 +184,7 @@ class _Dumper(yaml.SafeDumper):
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002 - that is the point
         return super().increase_indent(flow, indentless=False)
 
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - people read this: every value where it belongs
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - people read this: no aliases
         return True
 
 

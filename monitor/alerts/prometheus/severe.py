@@ -30,7 +30,7 @@ _CONFIRMED, _RIGHT = f"{PAIR}severe_confirmed", f"{PAIR}severe_called_right"
 _UNEXPLAINED = f"{PAIR}severe_unexplained:increase30d"
 _LIMIT = "app_evaluator_sessions:ragmonitor_severe_unexplained_limit_sessions:max"
 _ON = "on (app, evaluator)"
-_MONTH = "719h59m"  # 720 whole hours, also where a range is closed at its older end
+_MONTH = "719h59m"  # 720 whole hours, even if a range includes its older end
 
 
 def records() -> list[Rule]:

@@ -47,7 +47,7 @@ class BackfillSeries:
             self._metrics.backfill_pending.labels(*labels).inc(number)
 
     def ended(self, group: BackfillGroup, outcome: str, *, number: int = 1, weight: float | None = None) -> None:
-        """Count items that ended with `outcome`, one of `store.DONE`; `weight` is that of a single scored one."""
+        """Count items that ended with `outcome`, one of `store.DONE`; `weight` belongs to a single scored item."""
         labels = app, evaluator, source = self._labels(group)
         whole = (app, evaluator, self._versions[evaluator], source, outcome)
         self.pending[group] -= number

@@ -8,7 +8,7 @@ changes its meaning raises it.
 | `schema` | 1 |
 | `id` | 32 hex digits, the same when the same evaluation is repeated |
 | `evaluated_at`, `answered_at` | seconds since 1970 |
-| `request_id` | the request: the trace or the row, followed by `/` and a span or a turn where this holds several |
+| `request_id` | the request: the trace or the row, followed by `/` and a span or a turn if it has several requests |
 | `trace_id`, `span_id`, `app`, `source`, `session_id`, `convention` | of the case |
 | `model` | the model of the service |
 | `evaluator`, `version` | what scored the case |
@@ -18,7 +18,7 @@ changes its meaning raises it.
   left out |
 | `recheck` | `same`, `other` or `unscored`: whether the judge said the same of the defect when asked again; else left
   out |
-| `contradicts` | true where a judge's explanation says the opposite of the score; else left out |
+| `contradicts` | true if a judge's explanation says the opposite of the score; else left out |
 | `evidence` | [{`claim`, `verdict`, `start`, `end`, `note`}]: passages of the response, by character |
 | `weight` | how many requests this one represents |
 | `sampling` | {`probability`, `target`, `inputs`, `shift`, `inputs_version`}: how its evaluator sampled it; null
@@ -33,8 +33,8 @@ changes its meaning raises it.
 | `traffic` | `production`, `experiment`, `synthetic` or `internal` |
 | `attributes` | the configured slices, and facts without texts, such as versions |
 | `versions` | {`fingerprint`, `evaluator`, `judge`, `prompt`, `index`, `service`}: the versions that produced it |
-| `request`, `retrieved_context`, `response`, `user_id` | only where texts are kept |
-| `used` | with these, where the evaluator tells: a digit for each of `retrieved_context`, 1 where the answer uses it |
+| `request`, `retrieved_context`, `response`, `user_id` | only if texts are kept |
+| `used` | with these, if the evaluator reports it: a digit for each of `retrieved_context`, 1 if the answer uses it |
 """
 
 from __future__ import annotations
