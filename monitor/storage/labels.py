@@ -210,7 +210,7 @@ class LabelStore(LabelReader):
                 oldest = "SELECT n FROM changes WHERE result_id = ? AND reviewer = ? ORDER BY n DESC LIMIT -1 OFFSET ?"
                 db.execute(f"DELETE FROM changes WHERE n IN ({oldest})", (*own, CHANGES_AT_MOST))  # noqa: S608 - as above
             if used_bytes(db) >= MOST_BYTES or (not moved and _number(db) >= MOST):
-                raise InvalidData(f"label: there is no room for more, the limit is {MOST:,} labels and 1 GiB")
+                raise InvalidData(f"label: no room for more, the limit is {MOST:,} labels and 1 GiB")
             places = ", ".join("?" * len(_COLUMNS))
             db.execute(f"INSERT OR REPLACE INTO labels ({_NAMED}) VALUES ({places})", astuple(label))  # noqa: S608 - as above
         return True
@@ -286,19 +286,19 @@ def _checked(label: Label) -> Label:
     names = _checked_names(label)
     comment, level = _text(label.comment).strip(), None if label.level is None else _text(label.level)
     if len(comment) > LONGEST_COMMENT:
-        raise InvalidData(f"label: a comment of {len(comment):,} characters, the limit is {LONGEST_COMMENT:,}")
+        raise InvalidData(f"label: the comment has {len(comment):,} characters, the limit is {LONGEST_COMMENT:,}")
     if level is not None and len(level) > _LONGEST_NAME:
         raise InvalidData(f"label: level has {len(level):,} characters, the limit is {_LONGEST_NAME}")
     if not all(map(math.isfinite, (label.at, label.answered_at, label.weight, label.score or 0.0))):
-        raise InvalidData("label: at, answered_at, weight and score are finite numbers")
+        raise InvalidData("label: at, answered_at, weight and score must be finite numbers")
     if not 0 <= label.at < LATEST:
-        raise InvalidData(f"label: at is between 1970 and the year 9999, not {label.at:g}")
+        raise InvalidData(f"label: at must be between 1970 and the year 9999, not {label.at:g}")
     if label.weight <= 0:
-        raise InvalidData(f"label: weight is above 0, not {label.weight:g}")
+        raise InvalidData(f"label: weight must be above 0, not {label.weight:g}")
     if label.draw.measures != (label.probability is not None):
         raise InvalidData(f"label: a probability belongs to results drawn at random, draw is {label.draw.value}")
     if label.probability is not None and not 0 < label.probability <= 1:
-        raise InvalidData(f"label: probability is above 0 and up to 1, not {label.probability:g}")
+        raise InvalidData(f"label: probability must be above 0 and up to 1, not {label.probability:g}")
     return replace(label, **names, comment=comment, level=level)
 
 

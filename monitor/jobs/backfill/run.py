@@ -141,7 +141,7 @@ class Missing:
                 dropped, displaced = await anyio.to_thread.run_sync(self._store.miss, batch, now)
             except MonitorError as error:
                 if not self._failing:
-                    message = f"missed evaluations cannot be written, and wait: {error}"
+                    message = f"missed evaluations cannot be written and wait: {error}"
                     self._runtime.events.error(Event.BACKFILL_FAILED, message)
                 self._failing = True
                 self._failing_gauge.set(1)

@@ -255,7 +255,7 @@ class Canary:
         try:
             self._state = await anyio.to_thread.run_sync(read, self._path)
         except MonitorError as error:
-            self._failed(f"the canary's reference is lost and is built again: {error}")
+            self._failed(f"the canary's reference is lost and will be rebuilt: {error}")
         self._runtime.metrics.canary_last_run.set(self._state.last_run)
         for name in self._versions:
             for agreement in AGREEMENTS:

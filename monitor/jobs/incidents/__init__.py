@@ -189,14 +189,14 @@ class IncidentKeeper:
                 rose = await self._diagnosis(one)
             except MonitorError as error:  # the rest does not need it
                 rose = None
-                self._say_blind(one, "an incident has no diagnosis; it is tried again", error)
+                self._say_blind(one, "an incident cannot be diagnosed; it will be retried", error)
             before = await self.find(one.id)
             known = before.onset if before is not None else None
             found = await anyio.to_thread.run_sync(self._investigation.look, one, now, rose, known)
             await anyio.to_thread.run_sync(self._keep, one, found)
         except MonitorError as error:
             self._looked.pop(one.id, None)
-            self._say_blind(one, "an incident cannot be looked up in the history; it is tried again", error)
+            self._say_blind(one, "an incident cannot be looked up in the history; it will be retried", error)
         else:
             self._blind = False
 
@@ -257,7 +257,7 @@ class IncidentKeeper:
         if not self._failing:
             self._failing = True
             self._failing_gauge.set(1)
-            message = "incidents cannot be written; they are written later"
+            message = "incidents cannot be written now; they will be written later"
             self._runtime.events.error(Event.STATE_FAILED, message, error=str(error))
 
 

@@ -295,7 +295,7 @@ class ReviewQueue:
         scale = self._scales.get(str(row["evaluator"]))
         levels = [one.name for one in scale.levels] if scale is not None else []
         if level is not None and level not in levels:
-            raise InvalidData(f"level: {level[:100]!r} is none of {', '.join(levels) or 'no levels'}")
+            raise InvalidData(f"level: {level[:100]!r} is not one of: {', '.join(levels) or 'no levels'}")
         drawn = self.labels.draw_of(result_id)
         request = str(row["request_id"])
         label = Label(
@@ -345,5 +345,5 @@ class ReviewQueue:
 
     def _version(self, evaluator: str) -> str:
         if evaluator not in self._versions:
-            raise InvalidData(f"evaluator: {evaluator[:100]!r} is none of {', '.join(sorted(self._versions))}")
+            raise InvalidData(f"evaluator: {evaluator[:100]!r} is not one of: {', '.join(sorted(self._versions))}")
         return self._versions[evaluator]

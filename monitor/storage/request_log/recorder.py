@@ -164,7 +164,7 @@ class Recorder:
         else:
             self._keep_waiting(records, sums)
             if not self._failures:
-                self._events.warning(Event.REQUEST_LOG_FAILED, f"request records cannot be written, and wait: {error}")
+                self._events.warning(Event.REQUEST_LOG_FAILED, f"request records cannot be written and wait: {error}")
             self._failures += 1
         self._failing_gauge.set(bool(self._failures))
 

@@ -190,7 +190,7 @@ class Spool:
         except StoreFailed as failed:
             self._say(
                 Event.SPOOL_FAILED,
-                f"storage.path: the spool cannot be opened, and is tried again: {failed}",
+                f"storage.path: the spool cannot be opened and will be retried: {failed}",
                 serious=True,
             )
         committer = asyncio.create_task(self._commit(), name="spool commits")

@@ -53,7 +53,7 @@ AT_THE_EDGE = [
     {"answered_at": 0.0},
 ]
 BEYOND = [
-    ({"comment": "x" * 4001}, r"a comment of 4,001 characters, the limit is 4,000"),
+    ({"comment": "x" * 4001}, r"the comment has 4,001 characters, the limit is 4,000"),
     ({"level": "x" * 513}, r"level has 513 characters, the limit is 512"),
     ({"reviewer": "x" * 513}, r"reviewer has 513 characters, the limit is 512"),
     ({"at": LATEST}, "between 1970 and the year 9999"),
@@ -62,9 +62,9 @@ BEYOND = [
     ({"answered_at": float("nan")}, "finite"),
     ({"weight": float("inf")}, "finite"),
     ({"score": float("-inf")}, "finite"),
-    ({"weight": -1.0}, "weight is above 0, not -1"),
-    ({"probability": 0.0}, "probability is above 0 and up to 1, not 0"),
-    ({"probability": 1.001}, "probability is above 0 and up to 1"),
+    ({"weight": -1.0}, "weight must be above 0, not -1"),
+    ({"probability": 0.0}, "probability must be above 0 and up to 1, not 0"),
+    ({"probability": 1.001}, "probability must be above 0 and up to 1"),
     *[({name: ""}, f"{name} is empty") for name in ("result_id", "request_id", "evaluator", "version", "reviewer")],
     *[({name: "x" * 513}, f"{name} has 513") for name in ("result_id", "request_id", "app", "evaluator", "version")],
     ({"user": "x" * 513}, "user has 513"),

@@ -210,7 +210,7 @@ async def test_results_of_other_versions_apps_and_traffic_are_not_drawn(tmp_path
     ]
     await filled(tmp_path, others)
     assert await queue(tmp_path).next("shop", "groundedness", "ana") is None
-    with pytest.raises(InvalidData, match="none of groundedness"):
+    with pytest.raises(InvalidData, match="is not one of: groundedness"):
         await queue(tmp_path).next("shop", "relevance", "ana")
 
 
@@ -236,7 +236,7 @@ async def test_a_level_that_the_evaluator_lacks_is_refused(folder: Path):
     review = queue(folder)
     case = await review.next("shop", "groundedness", "ana")
     assert case is not None
-    with pytest.raises(InvalidData, match="none of poor, fair, good"):
+    with pytest.raises(InvalidData, match="is not one of: poor, fair, good"):
         await review.record(case.result_id, "ana", GOOD, level="excellent")
 
 
