@@ -124,7 +124,7 @@ class SevereSettings(Component):
     right, the more sessions with such a case within an hour it takes to page; a single one then only warns."""
 
     page: Literal["limited", "each"] = "limited"
-    """`limited`: page within `max_false_pages`. `each`: every session with a confirmed case pages, and each page says
+    """`limited`: as `max_false_pages` allows. `each`: every session with a confirmed case pages, and each page says
     how many false pages to expect."""
 
     @property

@@ -44,7 +44,7 @@ from monitor.model.outcome import EvaluationResult, Score
 NAME: Final = "RagEvaluationsMissing"
 
 AT_LEAST: Final = 10
-"""The evaluations expected in an hour for it to count as missing. By chance such an hour has none once in 22 000."""
+"""The fewest expected evaluations for an hour without any to raise the alert: by chance, one hour in 22 000."""
 PENDING: Final = 600.0
 """Seconds for which evaluations must be missing before the alert fires."""
 USUAL: Final = 3 * 86400.0

@@ -297,7 +297,7 @@ class FactorSearch:
         return tuple(sorted(found))
 
     def _switched_within(self, number: int) -> bool:
-        """Return whether the best split of the searched cases into without and with it lies within the interval."""
+        """Return whether the searched cases are best split, into those without and with it, within the interval."""
         rows, onset = self._searched, self._step.onset
         wrong = least = sum(number not in row.factors for row in rows)
         at = 0
