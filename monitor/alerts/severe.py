@@ -57,7 +57,7 @@ class SevereLog:
         self._sessions: OrderedDict[tuple[str, str, str], float] = OrderedDict()
 
     def confirm(self, case: SevereCase, session: str) -> bool:
-        """Add a confirmed case; return whether its session counts: only if it has not counted within the last day."""
+        """Add a confirmed case; return whether its session counts: only if it had no case in the day before."""
         key = (case.app, case.evaluator, session)
         seen = self._sessions.get(key, -math.inf)
         self._sessions[key] = case.at
