@@ -223,7 +223,7 @@ class Reloader(Reloads):
         self.last = ReloadReport(self._now(), by, ok=False, text=why)
         self._tell()
         if self._life is not None:
-            message = f"the configuration was not reloaded, the one before stays in use: {why}"
+            message = f"the configuration was not reloaded, the previous one stays in use: {why}"
             self._life[0].events.error(Event.RELOAD_FAILED, message, by=by)
         return self.last
 

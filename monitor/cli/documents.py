@@ -106,13 +106,13 @@ def lines(report: DocumentsReport, documents: Sequence[DocumentUse], window: flo
 
 def _document_lines(one: DocumentUse) -> Iterator[str]:
     yield clean(one.address)
-    verdict = "surely worse than the rest" if one.surely_worse else ""
+    verdict = "significantly worse than the rest" if one.surely_worse else ""
     if one.beside:
         verdict = f"worse only together with {clean(one.beside)}"
     verdict = f"; {verdict}" if verdict else ""
     yield f"   {one.bad:,} of {number_of(one.answers, 'answer')} bad: {_rate(one.rate)}{verdict}."
     if one.before is not None:
-        trend = {"rise": ": surely more now", "fall": ": surely fewer now"}.get(one.change, "")
+        trend = {"rise": ": significantly more now", "fall": ": significantly fewer now"}.get(one.change, "")
         yield f"   Before: {_rate(one.before)}{trend}."
     if one.never_used:
         yield f"   Never used in {number_of(one.known_use, 'answer')}."

@@ -71,7 +71,7 @@ def lines(report: UnansweredReport, window: float) -> Iterator[str]:
 
 def _topic_lines(one: UnansweredTopic) -> Iterator[str]:
     name = "Other questions" if one.name == OTHER else clean(topic_words(one.name))
-    more = "; surely more often than other topics" if one.surely_more else ""
+    more = "; significantly more often than other topics" if one.surely_more else ""
     yield f"{name}: about {number_of(one.requests, 'request')}, {percent(one.share)} of the unanswered"
     yield f"   {one.unanswered:,} of {one.asked:,} unanswered: {_rate(one.rate)}{more}.{_before(one)}"
     yield f"   Nothing found: {one.nothing_found:,}. Refused: {one.refused:,}."
@@ -82,7 +82,7 @@ def _topic_lines(one: UnansweredTopic) -> Iterator[str]:
 def _before(one: UnansweredReport | UnansweredTopic) -> str:
     if one.before is None:
         return ""
-    trend = {"rise": ": surely more now", "fall": ": surely fewer now"}.get(one.change, "")
+    trend = {"rise": ": significantly more now", "fall": ": significantly fewer now"}.get(one.change, "")
     return f" Before: {_rate(one.before)}{trend}."
 
 

@@ -1,4 +1,4 @@
-"""Answers and cases out of the history. Rows come from a file: what one lacks is empty here."""
+"""Answers and cases from the history. Rows come from a file: fields that a row does not have are empty here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from monitor.web.views import (
 )
 
 TEXT: Final = 200_000
-"""Characters of one text at most; all documents of a case together have at most five times as many."""
+"""Maximum characters of one text; all documents of a case together may have five times as many."""
 _DOCUMENTS, _TURNS, _RESULTS, _EVIDENCE = 200, 200, 200, 500
 _VERSIONS = ("judge", "prompt", "index", "service")
 _QUESTION, _EXCERPT = 300, 700
@@ -126,7 +126,7 @@ def by_trace(rows: Sequence[Mapping[str, Any]]) -> list[AnswerView]:
 
 
 def _with_texts(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the first row that has the texts of the case: those of external scores have none."""
+    """Return the first row that has the texts of the case: rows of external scores have none."""
     return next((one for one in rows if "response" in one), rows[0])
 
 
@@ -222,7 +222,7 @@ def _evidence(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _documents(given: object, cut: list[str]) -> list[DocumentView]:
-    """Return as many documents as there is room for; `cut` gets what is left out."""
+    """Return as many documents as there is room for; notes about what is left out are added to `cut`."""
     all_of_them, left = _list(given), TEXT * 5
     found = []
     for number, one in enumerate(all_of_them[:_DOCUMENTS], 1):

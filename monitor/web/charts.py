@@ -1,4 +1,4 @@
-"""Small charts as SVG: a rate with its interval, and its trend. Numbers only: no text of the traffic gets in here."""
+"""Small SVG charts: a rate with its interval, and its trend. They contain numbers only, never text of the traffic."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from monitor.statistics.windows import Windows
 
 
 class ReviewParts(NamedTuple):
-    """What the pages of the review work with. `blind`: the judge's verdict is shown after the reviewer's own."""
+    """What the review pages work with. `blind`: the judge's verdict is shown only after the reviewer's own."""
 
     queue: ReviewQueue
     reviewers: Reviewers
@@ -37,12 +37,12 @@ class ReviewParts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageContext:
-    """Everything that is shown. The functions are called for each request; all but the two that explain are quick.
+    """What the pages show. The functions are called for each request; all are quick except the two that explain.
 
     Attributes:
         alerts: the state of every alert.
-        policies: the configured alerts on rates; `ruled` are the sums by the defect rules that they bring themselves.
-        configured: the configured evaluators; `idle` names those with a judge that has no model.
+        policies: the configured alerts on rates; `ruled` are the sums by the defect rules defined in the alerts.
+        configured: the configured evaluators; `idle` names the judged ones that have no model.
         versions: the version of each configured evaluator, by name.
         models: the model that each judged evaluator asks, by name.
         statuses: the status of each configured evaluator, by name.
@@ -52,11 +52,11 @@ class PageContext:
         explain_evaluator: why an evaluator ran as often as it did since a wall-clock second, for one app or all.
         missed: evaluations that were skipped while a judge was paused, and that no backfill has requested yet.
         retention: how many seconds the history keeps results; `keeps_texts`: with question, context and answer.
-        incidents: the incidents, and what people note on them.
+        incidents: the incidents, and the notes on them.
         reports: diagnoses of rates, and lists of documents and of unanswered questions; they raise `MonitorError`.
-        learned: the learned order of answers; None where nothing learns.
-        review: lets people label answers; None where that is switched off.
-        trials: runs an evaluator on one case; None where trials are switched off.
+        learned: the learned order of answers; None if no evaluator learns.
+        review: lets people label answers; None if review is switched off.
+        trials: runs an evaluator on one case; None if trials are switched off.
     """
 
     runtime: Runtime
@@ -85,13 +85,13 @@ class PageContext:
     trials: TrialQueue | None = None
 
     def alert_rules(self, evaluator: str) -> tuple[DefectRule, ...]:
-        """Return the defect rules that alerts on an evaluator bring themselves."""
+        """Return the defect rules that are defined in alerts on an evaluator."""
         return own_rules(self.policies).get(evaluator, ())
 
     def thresholds(self, app: str, evaluator: str, defect: DefectRule | None = None) -> dict[str, float]:
-        """Return the defect rates above which an alert fires, by severity; empty where no alert is configured.
+        """Return the defect rates above which an alert fires, by severity; empty if no alert is configured.
 
-        `defect` is the rule that an alert brings itself, None the evaluator's own.
+        `defect` is a rule defined in an alert; None stands for the evaluator's own rule.
         """
         policy = policy_for(self.policies, app, evaluator, defect)
         return {severity.value: rate for severity, rate in policy.thresholds.items()} if policy is not None else {}

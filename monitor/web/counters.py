@@ -30,22 +30,22 @@ class TraceCounts:
 
     @property
     def context_shares(self) -> dict[str, float]:
-        """Return the share of each status of the context in all answers; empty where there is no answer."""
+        """Return the share of all answers with each context status; empty if there are no answers."""
         every = sum(self.contexts.values())
         return {status: weight / every for status, weight in self.contexts.items()} if every else {}
 
     @property
     def not_evaluated(self) -> str:
-        """How the others ended: `3 no_request, 1 incomplete`."""
+        """How the traces that were not evaluated ended: `3 no_request, 1 incomplete`."""
         parts = [f"{number} {outcome}" for outcome, number in self.ended.items() if outcome != "evaluated"]
         return ", ".join([*parts, f"{self.pending} pending"] if self.pending else parts)
 
 
 @dataclass(frozen=True, slots=True)
 class CounterValues:
-    """Trace counts by app; selected, unscored and skipped cases by app and evaluator, the latter two by reason.
+    """Trace counts by app; selected, unscored and skipped cases by app and evaluator, the latter two also by reason.
 
-    `external` has the evaluators with scores from elsewhere, by name, and how they arrive.
+    `external` maps each evaluator whose scores come from outside to how they arrive.
     """
 
     traces: Mapping[str, TraceCounts]
@@ -56,7 +56,7 @@ class CounterValues:
 
 
 def read_counters(metrics: Metrics) -> CounterValues:
-    """Return all of it as of one moment; call it on the event loop, where the counters change."""
+    """Return a consistent snapshot; call it on the event loop, where the counters change."""
     traces: defaultdict[str, TraceCounts] = defaultdict(TraceCounts)
     for labels, number in _samples(metrics.traces_received):
         traces[labels["app"]].received += number
@@ -74,7 +74,7 @@ def read_counters(metrics: Metrics) -> CounterValues:
 
 
 def external_evaluators(metrics: Metrics) -> dict[str, str]:
-    """Return the evaluators with scores from elsewhere, by name, and how they arrive."""
+    """Return the evaluators whose scores come from outside, mapped to how the scores arrive."""
     sources = {labels["evaluator"]: labels["source"] for labels, _ in _samples(metrics.evaluator_info)}
     return {name: source for name, source in sorted(sources.items()) if source != ScoreSource.OWN}
 

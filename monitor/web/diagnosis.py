@@ -1,4 +1,4 @@
-"""The diagnosis of a rate: since when it is higher, and what its bad answers have in common."""
+"""The diagnosis of a rate: when it rose, and what its bad answers have in common."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from monitor.web.views import ApiModel
 
 
 class OnsetView(ApiModel):
-    """When the rate rose: the best guess, and an interval that holds it 9 times in 10."""
+    """When the rate rose: the best guess and a 90 % interval."""
 
     at: float
     earliest: float
@@ -47,14 +47,14 @@ class RiseShareView(ApiModel):
 
 
 class FactorNameView(ApiModel):
-    """Something that answers have."""
+    """Something that answers have in common."""
 
     kind: str
     """`slice`, `pair`, `document` or `word`."""
     name: str
     value: str
     text: str
-    """Both in words, such as `prompt.version = v7`."""
+    """Name and value in words, such as `prompt.version = v7`."""
 
 
 class ExampleAnswerView(ApiModel):
@@ -76,40 +76,40 @@ class FactorView(ApiModel):
     """`worse`: its answers are worse than others and than before. `more`: they were always bad, and there are more."""
     share: RiseShareView
     share_text: str
-    """The share in words; that of a word is a lower limit."""
+    """The share in words; for a word it is a lower limit."""
     inside: LimitedRateView | None
-    """The rate since the onset with it."""
+    """The rate since the onset of the answers with the factor."""
     outside: LimitedRateView | None
-    """The rate since the onset without it."""
+    """The rate since the onset of the answers without it."""
     before: float
-    """Its own rate before the onset."""
+    """The rate before the onset of the answers with it."""
     onset: OnsetView | None
-    """When its own rate rose."""
+    """When the rate of the answers with it rose."""
     cases: int
     bad: int
     part_now: float
-    """The part of all answers that has it since the onset."""
+    """The share of all answers since the onset that have it."""
     part_before: float
     likewise: list[FactorNameView]
-    """What most of the same bad answers have as well."""
+    """Other factors that most of the same bad answers have."""
     examples: list[ExampleAnswerView]
 
 
 class DiagnosisView(ApiModel):
-    """Since when a rate is higher, and what its bad answers have in common."""
+    """When a rate rose, and what its bad answers have in common."""
 
     at: float
     app: str
     evaluator: str
     defect_rule: str
-    """The name of the defect rule of an alert; empty for the evaluator's own."""
+    """The name of a defect rule defined in an alert; empty for the evaluator's own."""
     window_seconds: float
-    """The rise is looked for in twice this time."""
+    """The rise is searched for in the last two windows of this length."""
     answers: int
-    """Judged answers that were read, with those of the week before."""
+    """Judged answers that were read, including those of the week before."""
     state: Literal["found", "nothing_stands_out", "no_rise", "too_few_before"]
     line: str
-    """The diagnosis in one line, as alerts have it; empty where there is none."""
+    """The diagnosis in one line, as in alerts; empty if there is none."""
     onset: OnsetView | None
     changes: list[ChangeView]
     """Changes of the service or the judge in the searched time, oldest first."""
@@ -121,19 +121,19 @@ class DiagnosisView(ApiModel):
     factors: list[FactorView]
     """At most three; what explains most comes first."""
     switched: list[FactorNameView]
-    """What nearly all answers have had since the onset and hardly any before: never called a cause."""
+    """What nearly all answers have had since the onset and hardly any had before: never called a cause."""
     visible: float | None
-    """The smallest share of the rise at which a cause would have been found 4 times in 5; null where none would."""
+    """The smallest share of the rise at which a cause would have been found 4 times in 5; null if there is none."""
     needed_before: int
-    """Bad answers before the rise without which there is no diagnosis."""
+    """How many bad answers from before the rise a diagnosis needs."""
     looked: float | None
-    """When the last answer that was looked at was judged; null where there are too few bad ones for a first look."""
+    """When the newest answer in the last look was judged; null while there are too few bad answers for a first look."""
     next_look: int | None
-    """How many more bad answers the next look at the alert takes; null where no alert fires: this was one look."""
+    """How many more bad answers the next look needs; null if no alert fires and this was a single look."""
 
 
 async def diagnosis(context: PageContext, query: DiagnosisQuery) -> DiagnosisView:
-    """Diagnose a rate: while an alert on it fires, by its looks, and otherwise by one look at all answers.
+    """Diagnose a rate: while an alert on it fires, by the alert's looks, otherwise by one look at all answers.
 
     Raises:
         BadQueryError: the query does not name an app and an evaluator.
@@ -157,7 +157,7 @@ def shown_questions(view: DiagnosisView) -> list[str]:
 
 
 async def _firing(context: PageContext, query: DiagnosisQuery) -> Incident | None:
-    """Return the incident of the rate while its alert fires. None also where it is not written yet."""
+    """Return the incident of the rate while its alert fires; None otherwise, and while it is not written yet."""
     rate = (query.app, query.evaluator, query.defect_rule)
     for one in context.alerts():
         name = one.annotations.get(ID_ANNOTATION)

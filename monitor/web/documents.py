@@ -1,4 +1,4 @@
-"""Documents behind bad answers and unanswered questions: pages, JSON and a CSV file."""
+"""Documents behind bad answers, and unanswered questions: pages, JSON and a CSV file."""
 
 from __future__ import annotations
 
@@ -43,31 +43,31 @@ class DocumentUseView(ApiModel):
     """A document, and the answers for which it was retrieved."""
 
     document: str
-    """Its URI, its id, or a hash."""
+    """Its URI or id, or else a hash."""
     answers: int
     bad: int
     bad_rate: IntervalView
     surely_worse: bool
     """Worse than the answers without it, by more than chance explains."""
     beside: str
-    """A worse document without which it is like the rest; else empty."""
+    """A worse document: without its answers, this one is like the rest. Else empty."""
     compared: bool
-    """False where it has too few answers to compare, or nearly all."""
+    """False if it has too few answers to compare, or nearly all of them."""
     use_known: int
-    """The answers of which is known whether they use it."""
+    """The number of answers for which it is known whether they use it."""
     used: IntervalView | None
-    """The share of these that does."""
+    """The share of these answers that use it."""
     never_used: bool
     before: IntervalView | None
     """The rate of bad answers in the period before."""
     change: Literal["rise", "fall", ""]
-    """Whether the rate surely differs from the period before; empty where it does not."""
+    """How the rate differs significantly from the period before; empty if it does not."""
     example: str
     """The request of the newest bad answer; else empty."""
 
 
 class DocumentsView(ApiModel):
-    """The documents of a period, a page of them."""
+    """One page of the documents of a period."""
 
     at: float
     app: str
@@ -83,7 +83,7 @@ class DocumentsView(ApiModel):
     compared: int
     """How many documents were compared with the rest."""
     left_out: int
-    """Documents, retrieved less often, that are not listed."""
+    """Documents that are not listed because they were retrieved less often."""
     matching: int
     """How many documents match the search."""
     page: int
@@ -110,21 +110,21 @@ class UnansweredTopicView(ApiModel):
     nothing_found: int
     refused: int
     requests: float
-    """How many requests the unanswered ones stand for."""
+    """How many requests the unanswered questions stand for."""
     share: float
-    """The part of all unanswered ones."""
+    """The topic's share of all unanswered questions."""
     rate: IntervalView
     before: IntervalView | None
     change: Literal["rise", "fall", ""]
     surely_more: bool
     """More often unanswered than other topics, by more than chance explains."""
     others: bool
-    """The questions of no topic."""
+    """True for the questions that belong to no topic."""
     examples: list[UnansweredQuestionView]
 
 
 class UnansweredView(ApiModel):
-    """What people ask that is not answered, by topic."""
+    """Unanswered questions, by topic."""
 
     at: float
     app: str
@@ -137,7 +137,7 @@ class UnansweredView(ApiModel):
     before: IntervalView | None
     change: Literal["rise", "fall", ""]
     readable: bool
-    """False where topics are hashes, because the words of questions are not stored."""
+    """False if topics are hashes, because the words of questions are not stored."""
     topics: list[UnansweredTopicView]
 
 
@@ -182,7 +182,7 @@ class DocumentPages:
         return await json_response(await self._unanswered_view(asked, "/api/v1/unanswered"))
 
     def _asked(self, query: str, allowed: tuple[str, ...]) -> ListQuery:
-        """Read the query; without an app the first one, without an evaluator the first one with scores of the app."""
+        """Read the query. Defaults are the first app, and the first evaluator with scores for the app."""
         asked = queries.listing(queries.read(query, allowed), self._context.runtime.clock.now())
         pairs = self._pairs()
         app = asked.app or min((app for app, _ in pairs), default="")
@@ -219,7 +219,7 @@ class DocumentPages:
 
 
 def documents_view(report: DocumentsReport, asked: ListQuery) -> DocumentsView:
-    """Return the requested page of a report; the last one where there are fewer."""
+    """Return the requested page of a report, or the last page if there are fewer."""
     chosen = in_order(found_in(report.documents, asked.search), asked.order)
     pages = max(1, -(-len(chosen) // ON_A_PAGE))
     page = min(asked.page, pages)
@@ -243,7 +243,7 @@ def documents_view(report: DocumentsReport, asked: ListQuery) -> DocumentsView:
 
 
 def unanswered_view(report: UnansweredReport, *, texts: bool) -> UnansweredView:
-    """Return a report as it is shown; without `texts` no question has one."""
+    """Return a report as it is shown; unless `texts` is set, without the texts of questions."""
     return UnansweredView(
         at=report.until,
         app=report.app,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HighlightedPart:
-    """A part of a text. `marks` are the numbers of the marks that cover it, `ends` of those that end with it."""
+    """A part of a text. `marks` are the numbers of the marks that cover it, `ends` of those that end where it ends."""
 
     text: str
     marks: tuple[int, ...] = ()
@@ -19,7 +19,7 @@ def highlight(text: str, marks: Sequence[tuple[int, int]]) -> list[HighlightedPa
     """Split `text` into parts that are each covered by the same marks; joined, they are the text.
 
     A mark is a start and an exclusive end in characters; its number is its index in `marks`. Marks are clipped to the
-    text, and dropped where nothing is left.
+    text, and dropped if nothing is left.
     """
     cut = [(max(start, 0), min(end, len(text))) for start, end in marks]
     begin: dict[int, list[int]] = {}
@@ -41,7 +41,7 @@ def highlight(text: str, marks: Sequence[tuple[int, int]]) -> list[HighlightedPa
 
 
 def split(given: Sequence[HighlightedPart], at: int) -> tuple[list[HighlightedPart], list[HighlightedPart]]:
-    """Return the parts before the character `at`, and those from it on."""
+    """Return the parts before the character `at`, and those starting from it."""
     head: list[HighlightedPart] = []
     tail: list[HighlightedPart] = []
     for part in given:
@@ -58,7 +58,7 @@ def split(given: Sequence[HighlightedPart], at: int) -> tuple[list[HighlightedPa
 
 
 def window(length: int, marks: Sequence[tuple[int, int]], size: int) -> tuple[int, int]:
-    """Return the range of `size` characters to show of a text: its beginning, or what surrounds its first mark."""
+    """Return the range of `size` characters of a text to show: its beginning, or the surroundings of its first mark."""
     starts = [start for start, end in marks if 0 <= start < min(end, length)]
     first = min(starts, default=0)
     if length <= size or first < size * 3 // 4:

@@ -48,7 +48,7 @@ OUTCOMES: Final[Mapping[str, str]] = {
 
 
 class Marked(NamedTuple):
-    """A response with highlighted evidence: an open part, a folded one, and the evidence by number."""
+    """A response with highlighted evidence: a visible part, a folded part, and the evidence by number."""
 
     head: Sequence[highlights.HighlightedPart]
     tail: Sequence[highlights.HighlightedPart]
@@ -56,7 +56,7 @@ class Marked(NamedTuple):
 
 
 def marked(response: str, results: Sequence[ResultView], fold: int = _FOLD) -> Marked:
-    """Split `response` into highlighted parts; what exceeds `fold` characters by much is folded."""
+    """Split `response` into highlighted parts; a text much longer than `fold` characters is folded there."""
     return with_marks(response, [one for result in results for one in unsupported(result)], fold)
 
 
@@ -68,7 +68,7 @@ def with_marks(response: str, marks: Sequence[EvidenceView], fold: int = _FOLD) 
 
 
 def with_stretches(response: str, stretches: Sequence[tuple[int, int]]) -> Marked:
-    """Split `response` like `marked`, at stretches of which nothing is said."""
+    """Split `response` like `marked`, at passages without a verdict."""
     return with_marks(
         response, [EvidenceView(claim="", verdict="found", start=start, end=end, note="") for start, end in stretches]
     )
@@ -81,7 +81,7 @@ def titled(part: highlights.HighlightedPart, marks: Sequence[EvidenceView]) -> s
 
 
 def link(url: str) -> str:
-    """Return `url` if it is a web address, and so may be a link; else an empty string."""
+    """Return `url` if it is a web address that may become a link; else an empty string."""
     try:
         parts = urlsplit(url)
     except ValueError:

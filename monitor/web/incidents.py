@@ -1,4 +1,4 @@
-"""Incidents: a list, the page of one with all that is kept of it, and notes by form or POST."""
+"""Incidents: the list, the page of one incident with everything stored about it, and notes by form or POST."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class IncidentOnsetView(ApiModel):
 class IncidentImpactView(ApiModel):
     """The answers from the onset to the end, or until now.
 
-    Where the onset is not known, `since` is the beginning of the window in which the rate was too high at first.
+    If the onset is not known, `since` is the beginning of the window in which the rate was first too high.
 
     `answers` and `bad_answers` are estimates for all answers, not only the scored ones, with 95 % limits.
     """
@@ -76,37 +76,37 @@ class IncidentImpactView(ApiModel):
 
 
 class IncidentView(ApiModel):
-    """One rate of a service that was too high."""
+    """A period in which one rate of a service was too high."""
 
     id: str
     app: str
     evaluator: str
     defect_rule: str
-    """The name of the defect rule that the alert brings itself; else empty."""
+    """The name of the defect rule, if it is defined in the alert; else empty."""
     version: str
     severity: str
-    """The highest severity that fires, or fired last."""
+    """The highest severity that is firing, or that fired last."""
     worst: str
-    """The highest severity of all."""
+    """The highest severity reached."""
     began: float
-    """When the rate rose; when the alert fired, where that is not known."""
+    """When the rate rose, or when the alert fired if that is not known."""
     fired: float
     window: float
     """Seconds over which the rate was too high when it fired."""
     checked: float
-    """When an alert of it last fired."""
+    """When one of its alerts was last seen firing."""
     ended: float | None
-    """Null while it lasts."""
+    """Null while it is open."""
     end: str
     """What ended it: `fell_back`, `too_little_traffic`, `threshold_changed`, `alert_removed`, `evaluator_changed`,
-    `monitor_stopped`; empty while it lasts."""
+    `monitor_stopped`; empty while it is open."""
     end_text: str
     alerts: list[FiredAlertView]
     peak: RatePeakView | None
     onset: IncidentOnsetView | None
     impact: IncidentImpactView | None
     changes: list[IncidentStepView]
-    """Versions of the service, the evaluator or the judge that began around the onset, or since."""
+    """Versions of the service, the evaluator or the judge that came into use around the onset or later."""
     steps: list[IncidentStepView]
 
 
@@ -137,7 +137,7 @@ class IncidentAnswerView(ApiModel):
 
 
 class IncidentNoteView(ApiModel):
-    """What a person noted."""
+    """A person's note."""
 
     at: float
     who: str
@@ -145,7 +145,7 @@ class IncidentNoteView(ApiModel):
 
 
 class IncidentReportView(ApiModel):
-    """An incident with all that is kept of it."""
+    """An incident with everything stored about it."""
 
     at: float
     incident: IncidentView
@@ -175,7 +175,7 @@ class IncidentPages:
         return IncidentsView(at=self._context.runtime.clock.now(), incidents=[_view(one) for one in found])
 
     async def one(self, name: str, path: str) -> IncidentReportView | None:
-        """Return an incident, to be shown at `path`; None where there is none. Raises `MonitorError`."""
+        """Return the incident to show at `path`; None if there is none. Raises `MonitorError`."""
         found = await self._keeper.find(name)
         if found is None:
             return None
@@ -190,7 +190,7 @@ class IncidentPages:
         return await html_response("incidents", now=view.at, up="", view=view)
 
     async def page(self, name: str) -> WebResponse | None:
-        """Return the page of an incident; None where there is none."""
+        """Return the page of an incident; None if there is no such incident."""
         view = await self.one(name, "/incidents")
         if view is None:
             return None
@@ -209,7 +209,7 @@ class IncidentPages:
         )
 
     async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> WebResponse:
-        """Add a note. A form is redirected to the incident, JSON gets it. Never raises for bad input."""
+        """Add a note. A form is redirected to the incident; JSON gets the incident. Never raises for bad input."""
         as_json = path.startswith(_API)
         try:
             asked = self._guard.admit(headers, body, NoteRequest, json=as_json)
@@ -227,7 +227,7 @@ class IncidentPages:
             where = f"incidents/{asked.incident}"
             return WebResponse(HTTPStatus.SEE_OTHER, "text/plain", b"", {**HEADERS, "location": where})
         view = await self.one(asked.incident, f"{_API}notes")
-        gone = ErrorView(error="the incident was deleted meanwhile")
+        gone = ErrorView(error="the incident has been deleted in the meantime")
         return await json_response(view) if view is not None else await json_response(gone, HTTPStatus.NOT_FOUND)
 
     async def _refuse(self, status: HTTPStatus, message: str, *, as_json: bool) -> WebResponse:

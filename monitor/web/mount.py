@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def mount(context: PageContext, settings: UiSettings) -> None:
-    """Serve the UI on the metrics port. The pages are imported with the first request, to start fast."""
+    """Serve the UI on the metrics port. The pages are imported on the first request so that the monitor starts fast."""
     started_at, making = context.runtime.clock.now(), anyio.Lock()
     made: list[Pages] = []
 

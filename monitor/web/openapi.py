@@ -28,28 +28,28 @@ _PATHS: Final[Mapping[str, tuple[str, type[BaseModel], tuple[str, ...]]]] = {
     "overview": ("The state of everything: rates, alerts, evaluators, trace outcomes.", Overview, queries.OVERVIEW),
     "answers": ("Answers with their results, worst first.", AnswersView, queries.ANSWERS),
     "worst": (
-        "The worst answers by app that no judge has seen, by the learned order where that leads.",
+        "The worst answers by app that no judge has seen, in the learned order if that is the better one.",
         WorstView,
         queries.WORST,
     ),
     "cases/{trace_id}": ("One answer with everything that is known about it.", CaseView, ()),
     "why": ("Why a trace, or an evaluator, has the scores it has, or none.", WhyView, queries.WHY),
     "diagnosis": (
-        "Since when a rate is higher, and what its bad answers have in common.",
+        "When a rate rose, and what its bad answers have in common.",
         DiagnosisView,
         queries.DIAGNOSIS,
     ),
     "documents": ("Documents, and the answers for which they were retrieved.", DocumentsView, queries.DOCUMENTS),
-    "unanswered": ("What people ask that is not answered, by topic.", UnansweredView, queries.UNANSWERED),
+    "unanswered": ("Unanswered questions, by topic.", UnansweredView, queries.UNANSWERED),
     "alerts": ("All alerts, firing ones first.", AlertsView, ()),
     "incidents": ("The newest incidents, newest first.", IncidentsView, ()),
-    "incidents/{id}": ("One incident with all that is kept of it.", IncidentReportView, ()),
+    "incidents/{id}": ("One incident with everything stored about it.", IncidentReportView, ()),
     "review": (
-        "All queues of answers to label, and what the labels say of the judge.",
+        "All queues of answers to label, and what the labels say about the judge.",
         ReviewView,
         queries.REVIEW_QUEUES,
     ),
-    "review/next": ("The next answer to label, or the one of `result`.", ReviewCaseView, queries.REVIEW_NEXT),
+    "review/next": ("The next answer to label, or the answer of `result`.", ReviewCaseView, queries.REVIEW_NEXT),
     "review/judge": (
         "How good the judge of a queue is, by labels: sensitivity, specificity, kappa, and where it errs.",
         JudgeView,
@@ -110,13 +110,19 @@ def described() -> dict[str, Any]:
 def _operation(path: str, summary: str, view: type[BaseModel], parameters: Iterable[str]) -> dict[str, Any]:
     given = [_parameter(name) for name in parameters]
     if "{trace_id}" in path:
-        about = "The id of the trace, or of the row that the case came in."
+        about = "The id of the trace, or of the row that contained the case."
         given.append(
             {"name": "trace_id", "in": "path", "required": True, "schema": {"type": "string"}, "description": about}
         )
     if "{id}" in path:
         given.append(
-            {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}, "description": "Its id."}
+            {
+                "name": "id",
+                "in": "path",
+                "required": True,
+                "schema": {"type": "string"},
+                "description": "The id of the incident.",
+            }
         )
     if path.startswith("review"):
         given.append(dict(_REVIEWER))
@@ -170,7 +176,7 @@ def _note() -> dict[str, Any]:
     }
     return {
         "operationId": "note",
-        "summary": "Add a note to an incident. It is written to the audit log who did, without the text.",
+        "summary": "Add a note to an incident. The audit log records who did, without the text.",
         "requestBody": {"required": True, "content": sent},
         "responses": {
             "200": _response("The incident, with the note.", IncidentReportView),
@@ -185,7 +191,7 @@ def _label() -> dict[str, Any]:
         **_REVIEW_FAULTS,
         "400": "The body is wrong; `error` names the field and what is allowed.",
         "403": "The request comes from another website.",
-        "409": "The reviewer has another label of this answer than `seen` says.",
+        "409": "The reviewer's label of this answer is not the one given by `seen`.",
         "410": "The answer, or its text, has been deleted.",
         "413": "The body is too large.",
         "415": "The content type is not JSON.",
@@ -193,7 +199,7 @@ def _label() -> dict[str, Any]:
     }
     return {
         "operationId": "label",
-        "summary": "Label an answer, or change one's label. The audit log says who did, without the comment.",
+        "summary": "Label an answer, or change your label. The audit log records who did, without the comment.",
         "parameters": [dict(_REVIEWER)],
         "requestBody": {"required": True, "content": sent},
         "responses": {

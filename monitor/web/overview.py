@@ -30,13 +30,13 @@ from monitor.web.rate_views import (
 from monitor.web.rates import firing_first, firing_state, qualities, rate_view
 
 MAX_RATES: Final = 100
-"""Rates in one overview at most."""
+"""Maximum number of rates in one overview."""
 
 _SEVERITY: Final = {state: place for place, state in enumerate(get_args(RateState))}
 
 
 async def overview(context: PageContext, *, window: str, app: str, started_at: float) -> Overview:
-    """Return the state of everything over `window`, one of `WINDOWS`; of one app, or of all where `app` is empty.
+    """Return the state of everything over `window`, one of `WINDOWS`, for one app, or for all if `app` is empty.
 
     Lets other tasks run between two rates.
     """
@@ -93,7 +93,7 @@ def alerts(context: PageContext) -> AlertsView:
 
 
 def by_rate(alerts: Sequence[AlertView]) -> list[list[AlertView]]:
-    """Return the firing alerts, those on the same rate together, the most severe first: together they are one thing."""
+    """Return the firing alerts, grouped by rate and most severe first: alerts on the same rate are one problem."""
     found: dict[tuple[str, ...], list[AlertView]] = {}
     for one in firing_first(alerts):
         rate = one.app, one.evaluator, one.defect_rule
@@ -155,7 +155,7 @@ def evaluators(context: PageContext) -> list[EvaluatorView]:
 
 
 def _pairs(context: PageContext, counters: CounterValues) -> set[Pair]:
-    """Return what has been scored or selected, and what an alert expects, of evaluators that are at work.
+    """Return the pairs that have been scored or selected, or that an alert expects, for active evaluators.
 
     Evaluators that only rank answers have no rate.
     """
@@ -168,7 +168,7 @@ def _pairs(context: PageContext, counters: CounterValues) -> set[Pair]:
 
 
 def _apps(rates: Sequence[RateView], traces: Mapping[str, TraceCounts]) -> list[AppView]:
-    """Return the apps with a rate that is shown and those without any, most severe first."""
+    """Return the apps, with or without a rate to show, most severe first."""
     by_app: defaultdict[str, list[RateView]] = defaultdict(list)
     for rate in rates:
         by_app[rate.app].append(rate)

@@ -1,6 +1,6 @@
-"""Responds to requests: the pages people read, and the same as JSON. Never raises.
+"""Responds to requests: pages for people, and the same content as JSON. Never raises.
 
-What must be consistent is read on the event loop; reading files and rendering happen in a thread.
+Data that must be consistent is read on the event loop; files are read and pages rendered in a thread.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from monitor.web.view_audit import ViewAudit
 from monitor.web.views import CaseView, ErrorView
 
 _CONCURRENT: Final = 4
-"""Requests at the same time."""
+"""Requests handled at the same time."""
 _MAX_WAITING: Final = 50
 """Requests that may wait; further ones are asked to retry."""
 _LONGEST_ID: Final = 512
@@ -92,7 +92,7 @@ class Pages:
         }
 
     async def __call__(self, path: str, query: str, headers: Mapping[str, str]) -> WebResponse | None:
-        """Return the page at `path`; None where there is none."""
+        """Return the page at `path`; None if there is no page."""
         page = self._page(path, headers)
         if page is None:
             return None
@@ -111,7 +111,7 @@ class Pages:
             self._waiting -= 1
 
     async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> WebResponse:
-        """Respond to what is posted to `path`."""
+        """Respond to a POST to `path`."""
         if self._review is not None and path in REVIEW_PATHS:
             return await self._review.post(path, headers, body)
         if path in NOTE_PATHS:

@@ -1,8 +1,8 @@
-"""What may be posted to the UI: forms of its own pages, and JSON from programs; never anything from another website.
+"""Checks what is posted to the UI: forms of its own pages, and JSON from programs; nothing from another website.
 
 A website can make a visitor's browser post a form here, along with the visitor's token. It can neither hide where the
-form comes from (`Sec-Fetch-Site`, `Origin`) nor read the token in the forms of these pages. And before a browser sends
-JSON to another origin it asks for permission (CORS), which is never given.
+form comes from (`Sec-Fetch-Site`, `Origin`) nor read the token in the forms of these pages. Before a browser sends
+JSON to another origin, it asks for permission (CORS), which is never given.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TrialRequest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     trace_id: Annotated[str, Field(min_length=1, max_length=512)]
-    """The id of the trace, or of the row that the case came in; its texts must be stored."""
+    """The id of the trace, or of the row that contained the case; its texts must be stored."""
     evaluator: Annotated[str, Field(min_length=1, max_length=256)]
     """The name of a configured evaluator."""
     times: Annotated[int, Field(ge=1, le=MAX_TIMES)]
@@ -61,19 +61,19 @@ _FIELDS: Final[Mapping[type[BaseModel], Mapping[str, str]]] = {
     TrialRequest: {"case": "trace_id", "evaluator": "evaluator", "times": "times"},
     NoteRequest: {"incident": "incident", "text": "text"},
 }
-"""The names of the fields in a form, and what they stand for; in other forms they are those of the model."""
+"""The names of form fields, mapped to those of the model; other forms use the names of the model."""
 
 
 class PostGuard:
-    """Checks what is posted. `names` are the host names of the UI besides its addresses."""
+    """Checks what is posted. `names` are the host names of the UI, in addition to its addresses."""
 
     def __init__(self, names: Collection[str]) -> None:
         self.token = secrets.token_urlsafe(24)
-        """Carried by the forms of this process."""
+        """Included in the forms that this process renders."""
         self._names = {name.lower() for name in names}
 
     def admit(self, headers: Mapping[str, str], body: bytes, kind: type[T], *, json: bool) -> T:
-        """Return what is requested, of this kind, as JSON or by a form. Raises `RefusedError`."""
+        """Return the request of this kind, from JSON or from a form. Raises `RefusedError`."""
         if json:
             self._check(headers, _JSON)
             return _read_json(body, kind)
@@ -84,9 +84,9 @@ class PostGuard:
         return given
 
     def admit_form(self, headers: Mapping[str, str], body: bytes, kind: type[T]) -> tuple[T, bool]:
-        """Return what a form of this origin requests, and whether this process has rendered it.
+        """Return the request of a form of this origin, and whether this process rendered the form.
 
-        Raises `RefusedError`. What another process has rendered is only to be shown again.
+        Raises `RefusedError`. A form that another process rendered may only be shown again.
         """
         self._check(headers, _FORM)
         return self._read_form(body, kind)
@@ -107,7 +107,7 @@ class PostGuard:
         else:
             allowed = True
         if not allowed:
-            message = "the request comes from another website; if the UI has a name of its own, set ui.url to it"
+            message = "the request comes from another website; if the UI has its own host name, set ui.url to it"
             raise RefusedError(HTTPStatus.FORBIDDEN, message)
 
     def _is_own(self, origin: str, host: str) -> bool:

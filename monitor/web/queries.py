@@ -16,7 +16,7 @@ Judged = Literal["no", "any"]
 Outcome = Literal["defect", "passed", "score", "unscored", "skipped", "any"]
 
 LIMIT: Final = 200
-"""Results in one response at most."""
+"""Maximum number of results in one response."""
 
 _FEW: Final = 30
 _LONGEST_VALUE: Final = 256
@@ -25,7 +25,7 @@ _EARLIEST, _LATEST = 0.0, 32_503_680_000.0  # the year 3000
 
 
 class Window(NamedTuple):
-    """A window of the overview, in seconds, and the shortest steps of its trend: their length and number."""
+    """A window of the overview in seconds, and the length and number of the shortest steps of its trend."""
 
     seconds: float
     step: float
@@ -39,7 +39,7 @@ WINDOWS: Final[Mapping[str, Window]] = {
     "24h": Window(86400, 1800, 48),
     "7d": Window(604800, 10800, 56),
 }
-"""The windows that rates can be shown over; the longest only where an alert has a window as long."""
+"""The windows over which rates can be shown; the longest only if an alert has a window of that length."""
 
 DEFAULT_WINDOW: Final = "24h"
 
@@ -48,33 +48,33 @@ PARAMETERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "evaluator": ("The name of one evaluator.", {"type": "string", "maxLength": _LONGEST_VALUE}),
     "window": ("The window of rates and trends.", {"type": "string", "enum": list(WINDOWS)}),
     "since": (
-        "Results since: how long ago, such as `24h`, or a time, such as `2026-03-01T12:00:00Z`.",
+        "Only results since then: how long ago, such as `24h`, or a time, such as `2026-03-01T12:00:00Z`.",
         {"type": "string", "default": "24h"},
     ),
-    "until": ("Results until, written like `since`. Default: now.", {"type": "string"}),
+    "until": ("Only results until then, written like `since`. Default: now.", {"type": "string"}),
     "outcome": ("Kind of result.", {"type": "string", "enum": list(get_args(Outcome)), "default": "defect"}),
     "level": ("A level of the evaluator's scale, such as `poor`.", {"type": "string", "maxLength": _LONGEST_VALUE}),
     "defect_rule": (
-        "The defect rule of an alert, such as `high` or `low or higher`: scores that are defects by it.",
+        "A defect rule defined in an alert, such as `high` or `low or higher`: only scores that it calls defects.",
         {"type": "string", "maxLength": _LONGEST_VALUE},
     ),
-    "trace": ("The id of a trace, or of the row that a case came in.", {"type": "string", "maxLength": _LONGEST_VALUE}),
+    "trace": ("The id of a trace, or of the row with the case.", {"type": "string", "maxLength": _LONGEST_VALUE}),
     "order": (
         "What comes first.",
         {"type": "string", "enum": list(get_args(Order)), "default": "worst"},
     ),
-    "by": ("In which order cases come; `api/v1/review` lists them.", {"type": "string", "maxLength": _LONGEST_VALUE}),
+    "by": ("The order of cases; `api/v1/review` lists the orders.", {"type": "string", "maxLength": _LONGEST_VALUE}),
     "result": ("The id of the result to label.", {"type": "string", "maxLength": _LONGEST_VALUE}),
     "last": ("The id of the result that was labelled last.", {"type": "string", "maxLength": _LONGEST_VALUE}),
     "show": ("Which labels.", {"type": "string", "enum": ["mine", "disagreements", "all"], "default": "mine"}),
     "judged": (
-        "`no`: only answers that no judge has a score of.",
+        "`no`: only answers that no judge has scored.",
         {"type": "string", "enum": list(get_args(Judged)), "default": "no"},
     ),
-    "search": ("A part of a document's address.", {"type": "string", "maxLength": _LONGEST_VALUE}),
+    "search": ("Part of a document's address.", {"type": "string", "maxLength": _LONGEST_VALUE}),
     "page": ("The number of the page.", {"type": "integer", "minimum": 1, "default": 1}),
     "limit": (
-        "Results at most.",
+        "Maximum number of results.",
         {"type": "integer", "minimum": 1, "maximum": LIMIT, "default": _FEW},
     ),
 }
@@ -128,7 +128,7 @@ class WorstQuery(NamedTuple):
 
 
 class WhyQuery(NamedTuple):
-    """The trace, or the evaluator and since when, to explain; empty where not given."""
+    """The trace, or the evaluator and its period, to explain; empty if not given."""
 
     trace: str
     evaluator: str
@@ -138,7 +138,7 @@ class WhyQuery(NamedTuple):
 
 
 class DiagnosisQuery(NamedTuple):
-    """The rate to diagnose, in `window` seconds up to `until` or now; names are empty where not given."""
+    """The rate to diagnose, over the `window` seconds up to `until` or now; names are empty if not given."""
 
     app: str
     evaluator: str
@@ -171,7 +171,7 @@ def read(query: str, allowed: Collection[str]) -> dict[str, str]:
         if name not in allowed:
             raise BadQueryError(f"{name!r:.80} is not a parameter here. Parameters: {', '.join(allowed) or 'none'}")
         if name in found:
-            raise BadQueryError(f"{name}: is given twice")
+            raise BadQueryError(f"{name}: given twice")
         given = app_name(value) if name == "app" else value
         if len(given) > _LONGEST_VALUE:
             raise BadQueryError(f"{name}: {len(given)} characters are too many, the limit is {_LONGEST_VALUE}")
@@ -222,7 +222,7 @@ def why(given: Mapping[str, str], now: float) -> WhyQuery:
 
 
 def worst(given: Mapping[str, str], now: float) -> WorstQuery:
-    """Return which worst answers are asked for, at the wall-clock second `now`. Raises `BadQueryError`."""
+    """Return the request for worst answers, at the wall-clock second `now`. Raises `BadQueryError`."""
     since_text = given.get("since", "24h")
     judged = cast("Judged", _one_of("judged", given.get("judged", "no"), get_args(Judged)))
     limit = _limit(given.get("limit", str(_FEW)))
@@ -262,7 +262,7 @@ def listing(given: Mapping[str, str], now: float) -> ListQuery:
 
 
 def judge(query: str) -> dict[str, str]:
-    """Return which judge is asked about. Raises `BadQueryError`."""
+    """Return the app and evaluator of the requested judge. Raises `BadQueryError`."""
     given = read(query, REVIEW_JUDGE)
     return {name: given.get(name, "") for name in REVIEW_JUDGE}
 

@@ -1,4 +1,4 @@
-"""What the overview and the list of alerts show: rates, alerts, evaluators. Otherwise as in `views.py`."""
+"""The views of the overview and of the list of alerts: rates, alerts, evaluators. See `views.py`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 from monitor.web.views import ApiModel
 
 RateState: TypeAlias = Literal["critical", "warning", "ok", "not_enough_data", "no_scores", "no_alert"]
-"""The state of a rate, most severe first: an alert of this severity fires; none does; too few scored answers to tell;
-no scored answer at all; scored, but no alert is configured for it."""
+"""The state of a rate, most severe first: an alert of this severity fires; no alert fires; too few scored answers to
+tell; no scored answers at all; scored, but no alert is configured for it."""
 
 
 class ReloadView(ApiModel):
@@ -16,10 +16,10 @@ class ReloadView(ApiModel):
 
     at: float
     by: str
-    """What asked for it: `SIGHUP`, `POST /-/reload` or `a change of the file`."""
+    """What triggered it: `SIGHUP`, `POST /-/reload` or `a change of the file`."""
     ok: bool
     text: str
-    """What has changed, or why nothing has."""
+    """What changed, or why nothing did."""
     changed: list[str]
     """The places in the file that have changed, such as `alerts[0].warning`."""
 
@@ -41,7 +41,7 @@ class WeekBeforeView(ApiModel):
     window_seconds: float
     rate: float
     base_rate: float
-    """The rate of the days that it is compared with, plus one pseudo-defect."""
+    """The rate of the days compared with, plus one pseudo-defect."""
     ratio: float
 
 
@@ -56,24 +56,24 @@ class SliceRateView(ApiModel):
     """The rate of one value of a slice."""
 
     value: str
-    """Empty for answers that do not state one."""
+    """Empty for answers without a value."""
     others: bool
-    """Whether this is every value after the first twenty, together."""
+    """Whether this row is the total of all values after the first twenty."""
     evaluated: int
     defects: int
     rate: float | None
     lower: float | None
     upper: float | None
     enough: bool
-    """False where too few answers were scored for the rate to mean anything."""
+    """False if too few answers were scored for the rate to mean anything."""
 
 
 class SliceView(ApiModel):
-    """Rates by one configured slice: values with enough scored answers first, and of those the worst."""
+    """Rates by one configured slice: values with enough scored answers first, worst first."""
 
     name: str
     since: float
-    """Answers since then, whichever window is requested: at most a day, and not before the process started."""
+    """When the sums begin, whatever window is requested: at most a day ago, and not before the process started."""
     values: list[SliceRateView]
 
 
@@ -94,32 +94,32 @@ class AlertView(ApiModel):
     status: Literal["firing", "ok", "not_enough_data"]
     severity: Literal["critical", "warning"]
     app: str
-    """Empty where the alert is not about one app."""
+    """Empty if the alert is not about one app."""
     evaluator: str
-    """Empty where the alert is not about one evaluator."""
+    """Empty if the alert is not about one evaluator."""
     defect_rule: str
-    """The name of the defect rule that the alert brings itself, such as `low or higher`; else empty."""
+    """The name of the defect rule defined in the alert, such as `low or higher`; else empty."""
     version: str
-    """The evaluator's version, where the alert is about its scores; else empty."""
+    """The evaluator's version, if the alert is about its scores; else empty."""
     since: float
     """When `status` began."""
     summary: str
     description: str
     """The reason for the status, with figures."""
     threshold: float | None
-    """The share above which it fires; null where it is not about a share."""
+    """The share above which it fires; null if it is not about a share."""
     window_seconds: float | None
     rate: float | None
     evaluated: int
     runbook_url: str
     diagnosis: str
-    """Since when the rate is too high, and what its bad answers have in common, in one line; empty if not known."""
+    """When the rate rose and what its bad answers have in common, in one line; empty if not known."""
     incident: str
-    """The id of the incident that it belongs to; empty where it belongs to none."""
+    """The id of the incident that it belongs to, or empty."""
 
 
 class RuleRateView(ApiModel):
-    """The rate by a defect rule that an alert brings itself, over the same window."""
+    """The rate by a defect rule defined in an alert, over the same window."""
 
     defect_rule: str
     """The name of the rule, such as `low or higher`."""
@@ -141,41 +141,41 @@ class RateView(ApiModel):
     app: str
     evaluator: str
     source: str
-    """`own`, or for external scores how they arrive: `feedback`, `openinference`, `gen_ai_events`."""
+    """`own`; or how external scores arrive: `feedback`, `openinference`, `gen_ai_events`."""
     state: RateState
     why: str
     """The reason for the state."""
     firing: list[AlertView]
     """The alerts on this rate that are firing, most severe first."""
     rate: float | None
-    """The estimated share of defective answers in all traffic, not only the sample; null where none was scored."""
+    """The estimated share of defective answers in all traffic, not only the sample; null if none was scored."""
     lower: float | None
     """Lower bound of the 95 % interval."""
     upper: float | None
     """Upper bound of the 95 % interval."""
     corrected: CorrectedRateView | None
-    """Null where too few results of this version have human labels."""
+    """Null if too few results of this version have human labels."""
     evaluated: int
     """Scored answers."""
     defects: int
-    """Defective ones among the scored answers, unweighted."""
+    """Defective answers among the scored ones, unweighted."""
     defect: str
     """What counts as a defect, such as `level medium or higher (4 or more)`; empty for external scores."""
     thresholds: dict[str, float]
     """Defect rates above which an alert fires, by severity."""
     by_rule: list[RuleRateView]
-    """The rates by the defect rules of alerts that bring their own."""
+    """The rates by defect rules defined in alerts."""
     trend: list[TrendStepView]
-    """Consecutive steps of the window, oldest first, longer where few answers were scored. The last is still open."""
+    """Consecutive steps of the window, oldest first; longer if few answers were scored. The last is still open."""
     week_before: WeekBeforeView | None
     changed: ChangeView | None
-    """Null where nothing changed in the last seven days."""
+    """Null if nothing changed in the last seven days."""
     slices: list[SliceView]
     """The same rate by each configured slice."""
     unscored: dict[str, int]
     """Evaluations that failed to produce a score since the process started, by reason."""
     skipped: dict[str, int]
-    """Evaluations that do not apply to their case since the process started, by reason."""
+    """Evaluations since the process started that did not apply to their case, by reason."""
 
 
 class AppView(ApiModel):
@@ -185,14 +185,14 @@ class AppView(ApiModel):
     state: RateState
     rates: list[RateView]
     received: int
-    """Traces received under this name: that of the service whose part of the trace came first."""
+    """Traces received under this name. A trace has the name of the service whose spans arrived first."""
     pending: int
     """Traces that have not ended."""
     ended: dict[str, int]
-    """Requests of traces, and traces without any, by outcome. A trace may hold several requests."""
+    """Requests of traces, and traces without any request, by outcome. A trace may contain several requests."""
     contexts: dict[str, float]
-    """The share of all answers since the process started by how their context came about (`retrieved`,
-    `retrieved_nothing`, `no_retrieval`, `not_recorded`); empty where there is no answer."""
+    """The share of all answers since the process started, by context status (`retrieved`, `retrieved_nothing`,
+    `no_retrieval`, `not_recorded`); empty if there are no answers."""
 
 
 EvaluatorState: TypeAlias = Literal["paused", "error", "overloaded", "degraded", "never_run", "ok"]
@@ -207,12 +207,12 @@ class EvaluatorView(ApiModel):
     why: str
     """The reason for the state."""
     remedy: str
-    """What to do about it; empty where there is nothing to do."""
+    """What to do about it; empty if there is nothing to do."""
     works: bool
-    """False where it needs a judge and none is configured."""
+    """False if it needs a judge and none is configured."""
     cost: Literal["local", "judge"]
     judge: str
-    """The model that it asks; empty for a local evaluator."""
+    """The judge's model; empty for a local evaluator."""
     version: str
     lowest: float
     highest: float
@@ -241,7 +241,7 @@ class Overview(ApiModel):
     started_at: float
     monitor_version: str
     state: RateState
-    """The most severe of all."""
+    """The most severe state of all rates and alerts."""
     window: str
     """The window of the rates, such as `24h`."""
     windows: list[str]
@@ -254,7 +254,7 @@ class Overview(ApiModel):
     reload: ReloadView | None
     """The last reload of the configuration that changed something or failed; `null`: there was none."""
     repaired: list[str]
-    """What happened to databases that were damaged since the start, one sentence each."""
+    """What was done about databases found damaged since the start, one sentence each."""
     apps: list[AppView]
     left_out: int
     """How many rates are not shown because there are too many; request one app to see its rates."""

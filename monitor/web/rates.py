@@ -34,10 +34,10 @@ from monitor.web.rate_views import (
 )
 
 SLICE_MINIMUM: Final = 20
-"""Equally weighted scored answers below which the rate of a slice means nothing."""
+"""With fewer (equally weighted) scored answers, the rate of a slice means nothing."""
 
 _PER_STEP, _FEWEST_STEPS = 20, 6
-"""A step of a trend should have as many scored answers; for that, steps are joined until this few are left."""
+"""Scored answers that a step of a trend should have, and the fewest steps: steps are joined down to this number."""
 
 _WEEK: Final = 7 * DAY
 
@@ -55,12 +55,12 @@ def rate_view(
     """Return the rate of an app and evaluator over `window`, one of `WINDOWS`.
 
     Args:
-        context: what it is read from.
+        context: the source of the data.
         pair: the app and the evaluator.
-        alerts: those about this rate.
-        counters: those of this moment.
+        alerts: the alerts on this rate.
+        counters: the current counters.
         quality: how well the judge agrees with human labels; None: unknown.
-        window: by name.
+        window: the name of the window.
         now: wall-clock seconds.
     """
     sums = context.windows.sums(*pair, WINDOWS[window].seconds, now)
@@ -126,7 +126,7 @@ def _by_rule(
 
 
 def most_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Return reasons and numbers, the largest number first."""
+    """Return reasons and counts, largest first."""
     return sorted(counts.items(), key=lambda one: -one[1])
 
 
@@ -147,7 +147,7 @@ def firing_state(alerts: Iterable[AlertView]) -> RateState:
 def _state(
     pair: Pair, alerts: Sequence[AlertView], counters: CounterValues, *, ever: bool, alerted: bool
 ) -> tuple[RateState, str]:
-    """Return the state and the reason for it; `ever`: there are scores, `alerted`: there is an alert on the rate."""
+    """Return the state and the reason for it. `ever`: there are scores; `alerted`: there is an alert on the rate."""
     firing = firing_first(one for one in alerts if one.status == "firing")
     if firing:
         return firing[0].severity, firing[0].description
@@ -186,7 +186,7 @@ def _why_no_scores(pair: Pair, counters: CounterValues) -> str:
 def _trend(
     context: PageContext, pair: Pair, window: Window, judged: int, now: float, *, usual: float
 ) -> list[TrendStepView]:
-    """Return steps with enough scored answers to mean something, or the fewest steps there may be."""
+    """Return the trend in steps with enough scored answers to mean something, but in no fewer than the fewest steps."""
     factors = [
         one for one in range(1, window.steps) if window.steps % one == 0 and window.steps // one >= _FEWEST_STEPS
     ]
@@ -209,7 +209,7 @@ def _trend(
 
 
 def _week_before(context: PageContext, pair: Pair, now: float) -> WeekBeforeView | None:
-    """Compare the last day with the week before it, or the longest shorter window there is."""
+    """Compare the last day, or the window closest to a day, with the week before it."""
     changes, days = context.windows.changes(*pair, now)
     if days < CLEAN_DAYS_NEEDED or not changes:
         return None
@@ -222,7 +222,7 @@ def _by_slice(sliced: Sliced, pair: Pair, usual: float) -> list[SliceView]:
     return [
         SliceView(name=name, since=sliced.since, values=_values(values, usual))
         for name, values in sliced.of(*pair).items()
-        if set(values) != {""}  # an attribute that no request of this app states is no slice of it
+        if set(values) != {""}  # an attribute that this app never sets is not one of its slices
     ]
 
 
@@ -249,7 +249,7 @@ def _place(one: SliceRateView) -> tuple[bool, bool, float, str]:
 
 
 def qualities(metrics: Metrics, versions: Mapping[str, str]) -> dict[str, JudgeQuality]:
-    """Return, by evaluator, what human labels say about the version that is in use now."""
+    """Return, by evaluator, what human labels say about the current version."""
     parts = (metrics.calibration_labels, metrics.calibration_label_weight, metrics.calibration_label_weight_squares)
     sums: defaultdict[tuple[str, bool, bool], list[float]] = defaultdict(list)
     for gauge in parts:

@@ -1,7 +1,7 @@
 """HTTP responses of the UI.
 
-Pages are rendered in a thread. Their headers let a browser load and run nothing but the one style sheet, and on a page
-that has one its script.
+Pages are rendered in a thread. Their headers allow a browser to load and run only the one style sheet, and the page's
+script if it has one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ HEADERS: Final[Mapping[str, str]] = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""Sent with every response: no scripts (but that of a page that has one), no frames, no other origin, no cache."""
+"""Sent with every response: no scripts (except a page's own), no frames, no other origin, no cache."""
 
 
 async def json_response(view: BaseModel, status: int = 200) -> WebResponse:
@@ -50,7 +50,7 @@ async def json_response(view: BaseModel, status: int = 200) -> WebResponse:
 
 
 async def html_response(name: str, status: int = 200, *, script: str = "", **values: object) -> WebResponse:
-    """Return the page of the template `name`; `values` are those of `html.render`. Only `script` may run in it."""
+    """Return the page of the template `name`, rendered with `values` (see `html.render`). Only `script` may run."""
 
     def write() -> bytes:
         from monitor.web import html  # noqa: PLC0415 - jinja2 takes a while to import, and JSON needs none

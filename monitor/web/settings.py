@@ -13,7 +13,7 @@ from monitor.stages import Component
 TRIAL_PATHS: Final = frozenset({"/try", "/api/v1/try"})
 NOTE_PATHS: Final = frozenset({"/note", "/api/v1/notes"})
 REVIEW_PATHS: Final = frozenset({"/review/in", "/review/out", "/review/label", "/api/v1/review/labels"})
-"""What may be posted to."""
+"""The paths that accept posts."""
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _ALLOWED = ("trace_id", "span_id")
@@ -54,7 +54,7 @@ class UiSettings(Component):
     """The built-in UI, served by the sink `prometheus` beside `/metrics`."""
 
     enabled: bool = True
-    """Serve the UI. It shows questions and answers only where `storage.texts` is `all`."""
+    """Serve the UI. It shows questions and answers only if `storage.texts` is `all`."""
 
     trace_url: Annotated[str, AfterValidator(_template)] = ""
     """Address of a trace in your tracing UI, such as `https://jaeger.example.com/trace/{trace_id}`; `{span_id}` is the
@@ -62,12 +62,12 @@ class UiSettings(Component):
 
     url: Annotated[str, AfterValidator(_public)] = ""
     """Public address of the UI, such as `https://rag-monitor.example.com`. With it, alerts link to the answers they
-    are about (annotation `answers_url`) and to their incident (`incident_url`), and the port is served under this
-    host name, as under those in `hosts` of the sink `prometheus`."""
+    are about (annotation `answers_url`) and to their incident (`incident_url`), and the port accepts requests for this
+    host name, in addition to those in `hosts` of the sink `prometheus`."""
 
     max_trials_per_hour: Annotated[int, Field(ge=0, le=1000)] = 30
-    """How many trials people may start per hour on the page of a case. A trial asks the judge one to five times, which
-    costs money, and shows the prompt, the reply and the result; it affects no rate. 0: no trials."""
+    """Maximum number of trials that people may start per hour on the page of a case. A trial asks the judge one to five
+    times, which costs money, and shows the prompt, the reply and the result; it affects no rate. 0: no trials."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class UiSettings(Component):
         return (public,) if public else ()
 
     def trace_link(self, trace_id: str, span_id: str) -> str:
-        """Return the address of a trace in the tracing UI; empty without `trace_url`, or where the trace has no id."""
+        """Return the address of a trace in the tracing UI; empty without `trace_url`, or if the trace has no id."""
         if not self.trace_url or not trace_id:
             return ""
         ids = {"trace_id": trace_id, "span_id": span_id}

@@ -16,8 +16,8 @@ from markupsafe import Markup, escape
 from monitor import quantities
 from monitor.quantities import human_duration
 
-# Controls, invisible characters, and those that change the direction of what follows. Not the two joiners, which
-# emoji and many scripts need, nor the directional marks' cousins that are visible.
+# Control characters, invisible characters, and those that change the direction of what follows. Not the two joiners,
+# which emoji and many scripts need, nor the visible relatives of the directional marks.
 _HIDDEN: Final = re.compile(
     "(?P<one>[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f\ud800-\udfff]|\r(?!\n))(?P=one)*"
@@ -42,7 +42,7 @@ def shown(text: str) -> Markup:
             return "\N{REPLACEMENT CHARACTER}"
         return _named(found["one"], len(found[0]))
 
-    # Escaping first changes no hidden character and makes none.
+    # Escaping first neither changes nor creates a hidden character.
     return Markup(_HIDDEN.sub(name, str(escape(text))))  # noqa: S704 - it has just been escaped
 
 
@@ -118,12 +118,12 @@ class Times:
 
 
 def moment(at: float) -> str:
-    """Format a time for people, in UTC: `2026-03-14 15:21`; a dash where it is out of range."""
+    """Format a time for people, in UTC: `2026-03-14 15:21`; a dash if it is out of range."""
     return stamp(at).replace("T", "\u00a0")[:16]
 
 
 def stamp(at: float) -> str:
-    """Format a time as RFC 3339 in UTC, whole seconds; a dash where it is out of range."""
+    """Format a time as RFC 3339 in UTC, in whole seconds; a dash if it is out of range."""
     try:
         return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):

@@ -27,20 +27,20 @@ from monitor.web.view_audit import ViewAudit
 from monitor.web.views import ApiModel, CaseView, ErrorView, EvidenceView, MessageView
 
 TEXT: Final = 200_000
-"""Characters of one text at most."""
+"""Maximum characters of one text."""
 
 _API: Final = "/api/v1/try"
 
 _PATIENCE: Final = 1.5
-"""Seconds that a browser waits for the result before it is shown the progress instead."""
+"""Seconds to wait for the result before a browser is shown the progress instead."""
 
 
 class JudgeReplyView(ApiModel):
-    """What the model replied, unchanged. Token counts are null where the provider sent none."""
+    """What the model replied, unchanged. Token counts are null if the provider sent none."""
 
     text: str | None
     finish: str
-    """Why it ended, in the provider's word."""
+    """Why the reply ended, in the provider's own term."""
     refused: bool
     model: str
     input_tokens: int | None
@@ -53,11 +53,11 @@ class JudgeCallView(ApiModel):
     messages: list[MessageView]
     max_tokens: int
     temperature: float | None
-    """Null where the provider's default applies."""
+    """Null if the provider's default applies."""
     response_format: str
-    """The requested kind of response; empty where none was requested."""
+    """The requested response format; empty if none was requested."""
     reply: JudgeReplyView | None
-    """Null where the call failed."""
+    """Null if the call failed."""
     error: str
     """Why the call failed; else empty."""
 
@@ -87,9 +87,9 @@ class TrialView(ApiModel):
     trace_id: str
     evaluator: str
     version: str
-    """The evaluator's, including its options and judge; empty before the first evaluation has ended."""
+    """The version of the evaluator, including its options and judge; empty until the first evaluation has ended."""
     model: str
-    """The judge's; empty where the evaluator uses none."""
+    """The judge's model; empty if the evaluator uses none."""
     together_with: list[str]
     """Evaluators that share the call, as in production."""
     started_at: float
@@ -97,7 +97,7 @@ class TrialView(ApiModel):
     """How many evaluations were requested."""
     finished: bool
     error: str
-    """Why there are fewer evaluations than requested; empty where there are not."""
+    """Why there are fewer evaluations than requested; else empty."""
     times: list[TrialRunView]
     """One entry for each evaluation."""
     scored: int
@@ -107,7 +107,7 @@ class TrialView(ApiModel):
     flips: int
     """Scores that disagree with the majority on whether it is a defect."""
     dollars: float
-    """Total cost; 0 where the price is unknown."""
+    """Total cost; 0 if the price is unknown."""
     cut: list[str]
     """Texts that are cut off here, with their full length."""
 
@@ -131,7 +131,7 @@ class TrialPages:
         self._guard = PostGuard(settings.names)
 
     def form(self, case: CaseView) -> TrialForm:
-        """Return the form for a case; an evaluator that asked a judge about it is selected."""
+        """Return the form for a case; it preselects an evaluator that asked a judge about the case."""
         names = list(self._trials.evaluators)
         judged = [one.evaluator for one in case.results if one.evaluator in names and one.model]
         known = [one.evaluator for one in case.results if one.evaluator in names]
@@ -161,7 +161,7 @@ class TrialPages:
         return WebResponse(HTTPStatus.SEE_OTHER, "text/plain", b"", {**HEADERS, "location": f"tried/{trial.name}"})
 
     async def page(self, name: str) -> WebResponse | None:
-        """Return the page of the trial of this name as long as its case is stored; None where there is none."""
+        """Return the page of the trial of this name; None if there is no such trial or its case is no longer stored."""
         trial = self._trials.find(name)
         row = await self._row(trial.trace_id) if trial is not None else None
         if trial is None or row is None or "response" not in row:
@@ -180,7 +180,7 @@ class TrialPages:
         return trial
 
     async def _row(self, trace_id: str) -> Mapping[str, object] | None:
-        """Return the result of a trace that has the texts, or else its first. Raises `MonitorError`."""
+        """Return a result of the trace that has the texts, or else its first result. Raises `MonitorError`."""
         rows = await self._context.history.by_trace(trace_id)
         return next((one for one in rows if "response" in one), rows[0] if rows else None)
 

@@ -1,4 +1,4 @@
-"""Audit events: who has viewed texts of the traffic, and who has run a trial on them."""
+"""Audit events: who viewed texts of the traffic, and who ran a trial on them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from monitor.telemetry.site import VIEWER
 from monitor.web.views import AnswerView, CaseView
 
 _ONE_VIEW: Final = 3600.0
-"""Seconds in which the same answers, shown to the same viewer at the same path, are one view: a page reloads itself."""
+"""Seconds within which the same answers shown to the same viewer at the same path count as one view: pages refresh."""
 
 _MAX_REMEMBERED: Final = 1_000
 
 
 class ViewAudit:
-    """Writes the events. A repeated view is recognised among the latest thousand."""
+    """Writes the events. A repeated view is recognised only among the latest thousand."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime

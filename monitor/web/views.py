@@ -1,7 +1,7 @@
-"""What lists and cases show, as plain values: the JSON API returns them, the pages render them.
+"""The views of lists and cases, as plain values: the JSON API returns them, the pages render them.
 
-A change here is a change of the JSON API. Rates, alerts and the overview are in `rate_views.py`; explanations
-(`why.py`) and trials (`trials.py`) have their own.
+A change here changes the JSON API. The views of rates, alerts and the overview are in `rate_views.py`, those of
+explanations in `why.py`, and those of trials in `trials.py`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SecondView(ApiModel):
 
     outcome: Literal["confirmed", "refuted", "unscored"]
     score: float | None
-    """Null where it came to no score."""
+    """Null if it produced no score."""
     model: str
 
 
@@ -66,24 +66,24 @@ class ResultView(ApiModel):
     contradicts: bool
     """Whether the judge's explanation appears to contradict its score."""
     second: SecondView | None
-    """The second judgement of a severe answer; null where there was none."""
+    """The second judgement of a severe answer; null if there was none."""
     evidence: list[EvidenceView]
     weight: float
     """How many requests this one stands for."""
     probability: float | None
-    """The probability with which it was sampled for this evaluator; null where it was not sampled."""
+    """The probability with which it was sampled for this evaluator; null if it was not sampled."""
     lag: float | None
-    """Time from the answer to the result; null where the time of the answer is unknown."""
+    """Time from the answer to the result; null if the time of the answer is unknown."""
     model: str
-    """The judge's; empty for a local evaluator."""
+    """The judge's model; empty for a local evaluator."""
     dollars: float
     seconds: float
     input_tokens: int
     output_tokens: int
     cached: bool
     versions: dict[str, str]
-    """Further versions behind the result: of the model of the `judge`, and of the service's own `prompt`, `index` and
-    `service`, as far as traces state them."""
+    """Other versions behind the result: that of the `judge`'s model, and the service's own `prompt`, `index` and
+    `service` versions if traces carry them."""
     scope: Literal["live", "late", "non_production", "backfill", "user_disliked", "ranking"]
     """Only `live` counts in rates. `late`: evaluated too long after the answer; `non_production`: not production
     traffic; `backfill`: evaluated by a backfill; `user_disliked`: evaluated because of a thumbs-down; `ranking`:
@@ -108,11 +108,11 @@ class DocumentView(ApiModel):
 
 
 class CaseView(ApiModel):
-    """One answer with everything that is known about it. Texts are null where they are not stored (`storage.texts`)."""
+    """One answer with everything that is known about it. Texts are null if they are not stored (`storage.texts`)."""
 
     at: float
     request_id: str
-    """The trace or the row; followed by `/` and a span or a turn where this holds several requests."""
+    """The id of the trace or row; followed by `/` and a span or turn if it contains several requests."""
     trace_id: str
     span_id: str
     app: str
@@ -123,16 +123,16 @@ class CaseView(ApiModel):
     traffic: str
     answered_at: float | None
     trace_url: str
-    """The trace in your tracing UI; empty where `ui.trace_url` is not set."""
+    """The trace in your tracing UI; empty if `ui.trace_url` is not set."""
     slices: dict[str, str]
-    """The value of each configured slice, by name; empty where the trace does not state it."""
+    """The value of each configured slice, by name; empty if the trace does not carry it."""
     attributes: dict[str, str]
     """Other attributes that are stored with results."""
     question: str | None
     history: list[MessageView]
     documents: list[DocumentView]
     context_status: str
-    """How the context came about; empty where texts are not stored."""
+    """Whether documents were retrieved; empty if texts are not stored."""
     response: str | None
     cut: list[str]
     """Texts that are cut off here, with their full length."""
@@ -140,7 +140,7 @@ class CaseView(ApiModel):
 
 
 class AnswerView(ApiModel):
-    """One answer of a list, with its matching results. Texts are excerpts, null where they are not stored."""
+    """One answer of a list, with its matching results. Texts are excerpts, null if they are not stored."""
 
     request_id: str
     trace_id: str
@@ -166,10 +166,10 @@ class AnswersView(ApiModel):
     outcome: str
     level: str
     defect_rule: str
-    """The defect rule of an alert by which the answers were chosen; empty where none was asked for."""
+    """The defect rule of an alert by which the answers were selected; empty if none was requested."""
     answers: list[AnswerView]
     more: bool
     """Whether more than `limit` results match."""
     texts_kept: bool
     empty_reason: str
-    """Why nothing matches; empty where something does."""
+    """Why nothing matches; else empty."""

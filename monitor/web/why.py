@@ -23,17 +23,17 @@ class WhyStepView(ApiModel):
     text: str
     """What happened in this step."""
     setting: str
-    """The setting that would change it, with the value it would need; empty where none would."""
+    """The setting that would change this, with the value it would need; empty if there is none."""
     evaluator: str
-    """Empty where the step is not about one evaluator."""
+    """Empty if the step is not about one evaluator."""
     cause: str | None
-    """Set where the trace ends in this step: one of the causes of an explanation."""
+    """Set if the trace ends in this step: one of the causes of an explanation."""
     reason: str
-    """The reason of a `skipped` or `unscored` result, where there is one."""
+    """The reason of a `skipped` or `unscored` result, if there is one."""
 
 
 class WhyRequestView(ApiModel):
-    """Why one request of several in a trace has the scores it has, or none."""
+    """Why one of several requests in a trace has the scores it has, or none."""
 
     subject: str
     """The request."""
@@ -64,15 +64,15 @@ class WhyView(ApiModel):
     """The one setting that would change it; empty where none would."""
     steps: list[WhyStepView]
     requests: list[WhyRequestView]
-    """The same for each request of a trace that holds several; else empty."""
+    """The same for each request of a trace that contains several; else empty."""
 
 
 async def explain(context: PageContext, query: WhyQuery) -> WhyView:
     """Explain a trace or an evaluator.
 
     Raises:
-        BadQueryError: the query names neither.
-        MonitorError: what is stored cannot be read.
+        BadQueryError: the query names neither a trace nor an evaluator.
+        MonitorError: stored data cannot be read.
     """
     if query.trace:
         found = await context.explain_trace(query.trace, query.evaluator)

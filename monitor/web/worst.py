@@ -1,4 +1,4 @@
-"""The worst answers by the leading order, of all that were scored or of those that no judge has seen."""
+"""The worst answers by the leading order: of all scored answers, or of those that no judge has seen."""
 
 from __future__ import annotations
 
@@ -18,27 +18,26 @@ _MOST_APPS = 5
 
 
 class RankedAnswerView(AnswerView):
-    """An answer with its scores by both orders, as they stood when it came; null where there is none."""
+    """An answer with its scores by both orders, as they were when it arrived; null if there is none."""
 
     before: float | None
     learned: float | None
 
 
 class OrderView(ApiModel):
-    """The worst answers of one app, and how well both orders foretold the verdicts on it."""
+    """The worst answers of one app, and how well both orders predicted the verdicts on it."""
 
     app: str
     order: str
-    """The evaluator by whose scores the answers are in order: the learned one only while it leads."""
+    """The evaluator by whose scores the answers are ordered: the learned one only while it leads."""
     taught: int
     """The verdicts and labels that the learned order has learned from."""
     verdicts: int
-    """The newest verdicts, at most 2,000, by which both orders are compared, each with the scores as they stood before
-    it."""
+    """The newest verdicts, at most 2,000, by which both orders are compared, each with the scores from before it."""
     defects: int
     """How many of them found a defect."""
     defects_needed: int
-    """Without so many defects, and good answers, nothing is said about an order."""
+    """An order is assessed only from this many defects, and as many good answers, on."""
     auroc_before: float | None
     """The AUROC of the order that learning began with; null with too few defects."""
     auroc_learned: float | None
@@ -54,21 +53,21 @@ class WorstView(ApiModel):
     at: float
     since: float
     judged: Literal["no", "any"]
-    """`no`: only answers that the judged evaluator has no score of."""
+    """`no`: only answers that the judged evaluator has not scored."""
     before: str
     """The evaluator that learning began with."""
     learned: str
-    """The evaluator that learns; empty where none is configured."""
+    """The evaluator that learns; empty if none is configured."""
     teacher: str
-    """The judged evaluator that teaches it; empty where there is none."""
+    """The judged evaluator that teaches it; empty if there is none."""
     apps: list[OrderView]
     texts_kept: bool
     empty_reason: str
-    """Why there are no answers; empty where there are some."""
+    """Why there are no answers; else empty."""
 
 
 async def worst(context: PageContext, query: WorstQuery) -> WorstView:
-    """Return the worst answers of an app, or of the first five. Raises `MonitorError` where there is no history."""
+    """Return the worst answers of an app, or of the first five. Raises `MonitorError` if there is no history."""
     order, name = (
         context.learned,
         next((one.evaluator.name for one in context.configured if one.evaluator.rescores), ""),
@@ -128,5 +127,5 @@ def _empty_reason(name: str, query: WorstQuery) -> str:
     if not name:
         return "Add `- type: learned_groundedness` to `evaluators`: it orders all answers, judged or not."
     if query.judged == "no":
-        return "Every answer of this time that has a score was judged, or none has a score. Try a longer time."
-    return "No answer of this time has a score. Try a longer time."
+        return "In this period, every answer with a score was judged, or none has a score. Try a longer period."
+    return "No answer of this period has a score. Try a longer period."

@@ -200,7 +200,7 @@ def test_the_digest_names_hostile_documents_as_plain_text(monitor: MonitorProces
     assert not any(tag in rendered for tag in ("<img", "<script", "<a "))
     assert "@here" not in draft
     for said in (text, draft):
-        assert "surely worse with kb/stale" in said
+        assert "significantly worse with kb/stale" in said
         assert "most often =cmd" in said
         assert "norway (100 %)" in said
         assert not {"\x1b", "\u202e"} & set(said)

@@ -219,7 +219,7 @@ def test_two_people_disagree_without_scripts_and_what_is_forgotten_takes_no_comm
         assert done.exit_code == 0, done.output
         page = submitted(ben, page, "/review/label", verdict="defect", comment="Typed for nothing?")
         assert page.status_code == 410
-        assert ("deleted meanwhile" in page.text, "Typed for nothing?" in page.text) == (True, True)
+        assert ("deleted in the meantime" in page.text, "Typed for nothing?" in page.text) == (True, True)
         mine = ben.get("/api/v1/review/labels", headers={"x-review-token": BEN}).json()["labels"]
         assert shown_case[1] not in {label["request_id"] for label in mine}
 

@@ -14,7 +14,7 @@ from monitor.statistics.rates import Difference, Estimate
 from monitor.statistics.topics import OTHER, topic_words
 
 Quote: TypeAlias = Callable[[str], str]
-"""Makes a name that a stranger wrote harmless where the words are shown."""
+"""Makes a name written by a stranger harmless where the words are shown."""
 
 RATES_SHOWN: Final = 15
 _APPS_SHOWN, _EVALUATORS_SHOWN, _REASONS_SHOWN = 5, 6, 4
@@ -36,13 +36,13 @@ def title_of(digest: Digest, quote: Quote, zone: tzinfo = UTC) -> str:
 
 
 def sections_of(digest: Digest, quote: Quote) -> Iterator[DigestSection]:
-    """Yield the sections. Only names that `quote` has changed and our own words are in them."""
-    yield DigestSection("Bad answers, with 95 % limits, against the time before", tuple(_rates(digest, quote)))
+    """Yield the sections. They contain only our own words, and names that went through `quote`."""
+    yield DigestSection("Bad answers, with 95 % limits, compared with the period before", tuple(_rates(digest, quote)))
     if digest.incidents:
         yield DigestSection("Incidents", tuple(_incidents(digest, quote)))
     documents = tuple(line for one in digest.documents for line in _documents(one, quote))
     if documents:
-        yield DigestSection("Documents to mend", documents)
+        yield DigestSection("Documents to fix", documents)
     questions = tuple(line for one in digest.unanswered for line in _unanswered(one, quote))
     if questions:
         yield DigestSection("Unanswered questions", questions)
@@ -54,17 +54,17 @@ def sections_of(digest: Digest, quote: Quote) -> Iterator[DigestSection]:
 
 def _rates(digest: Digest, quote: Quote) -> Iterator[str]:
     if not digest.rates:
-        yield "No answer was judged: there is nothing to say."
+        yield "No answer was judged: there is nothing to report."
         return
     for one in digest.rates[:RATES_SHOWN]:
         yield f"{quote(one.app)}, {quote(one.evaluator)}: {_rate(one.now)}. {_change(one)}"
     more = len(digest.rates) - RATES_SHOWN + digest.unlisted
     if more > 0:
         left = [one for one in digest.rates[RATES_SHOWN:] if one.verdict in ("rose", "fell")]
-        surely = f", {len(left)} of them with a sure change" if left else ""
+        surely = f", {len(left)} of them with a significant change" if left else ""
         yield f"{more:,} more rates{surely}: rag-monitor digest --app NAME"
     if any(one.change is not None for one in digest.rates):
-        yield "A change counts as sure only if all sure changes together are right 19 times in 20."
+        yield "A change due to chance is called significant in at most 1 digest in 20."
 
 
 def _rate(one: Estimate) -> str:
@@ -74,14 +74,14 @@ def _rate(one: Estimate) -> str:
 def _change(one: ComparedRate) -> str:
     if one.before is None or one.change is None:
         if one.verdict == "another_version":
-            return "Not compared: another version of the evaluator judged the time before."
-        return "Nothing before to compare with."
+            return "Not compared: another version of the evaluator judged the period before."
+        return "Nothing from the period before to compare with."
     before = f"before {percent(one.before.rate)} of {one.before.judged:,}"
     if one.verdict == "too_little":
-        return f"Too little to say of a change; {before}."
+        return f"Too little data to tell; {before}."
     if one.verdict == "no_sure_change":
-        return f"No sure change ({_points(one.change)}); {before}."
-    return f"Surely {one.verdict} by {_points(one.change)}; {before}."
+        return f"No significant change ({_points(one.change)}); {before}."
+    return f"{one.verdict.capitalize()} significantly, by {_points(one.change)}; {before}."
 
 
 def _points(change: Difference) -> str:
@@ -97,7 +97,7 @@ def _incidents(digest: Digest, quote: Quote) -> Iterator[str]:
         one = record.incident
         rule = f", {quote(one.defect_rule)}" if one.defect_rule else ""
         peak = f", up to {percent(one.peak.rate)} of {one.peak.judged:,} judged" if one.peak is not None else ""
-        lasted = "it lasts" if one.ended is None else f"for {human_duration(max(one.ended - record.began, 0.0))}"
+        lasted = "still open" if one.ended is None else f"for {human_duration(max(one.ended - record.began, 0.0))}"
         began = datetime.fromtimestamp(record.began, UTC)
         about = f"{quote(one.app)}, {quote(one.evaluator)}{rule}"
         yield f"{about}: {one.worst} since {began:%a %Y-%m-%d %H:%M} UTC, {lasted}{peak} ({quote(one.id)})."
@@ -110,7 +110,7 @@ def _documents(report: DocumentsReport, quote: Quote) -> Iterator[str]:
     for one in [one for one in listed if one.surely_worse][:_DOCUMENTS_SHOWN]:
         found = f"{percent(one.rate.rate)} ({percent(one.rate.lower)} to {percent(one.rate.upper)})"
         about = f"{quote(report.app)}, {quote(report.evaluator)}"
-        yield f"{about}: surely worse with {quote(one.address)}: {found} of {one.answers:,} bad."
+        yield f"{about}: significantly worse with {quote(one.address)}: {found} of {one.answers:,} bad."
     unused = [one for one in report.documents if one.never_used]
     if unused:
         most = max(unused, key=lambda one: (one.answers, one.address))
@@ -125,7 +125,8 @@ def _unanswered(report: UnansweredReport, quote: Quote) -> Iterator[str]:
     if report.rate is None or not report.unanswered:
         return
     rate = f"{percent(report.rate.rate)} ({percent(report.rate.lower)} to {percent(report.rate.upper)})"
-    trend = {"rise": ", surely more than before", "fall": ", surely fewer than before"}.get(report.change, "")
+    trends = {"rise": ", significantly more than before", "fall": ", significantly fewer than before"}
+    trend = trends.get(report.change, "")
     yield f"{quote(report.app)}: {rate} of {number_of(report.questions, 'question')}{trend}."
     topics = [one for one in report.topics if one.name != OTHER][:_TOPICS_SHOWN]
     if topics:
@@ -135,12 +136,12 @@ def _unanswered(report: UnansweredReport, quote: Quote) -> Iterator[str]:
 
 def _judge(now: JudgeFigures, before: JudgeFigures | None) -> Iterator[str]:
     if not (now.evaluations or now.calls):
-        yield "It was asked for nothing."
+        yield "It was not asked."
     else:
         missed = sum(now.unscored.values())
         spent = f"{dollars(now.dollars) if now.dollars else 'no dollars'} for {number_of(now.calls, 'call')}"
         if before is None:
-            yield f"Spent {spent}; what it cost before is not kept."
+            yield f"Spent {spent}; the cost of the period before is not kept."
         else:
             was = f"{dollars(before.dollars) if before.dollars else 'no dollars'} for {before.calls:,}"
             yield f"Spent {spent}; before {was}."
@@ -148,16 +149,16 @@ def _judge(now: JudgeFigures, before: JudgeFigures | None) -> Iterator[str]:
             return  # the judge found that its evaluators do not apply
         took = f" {human_duration(now.seconds)} an evaluation on average." if now.seconds is not None else ""
         if not missed:
-            yield f"All {now.evaluations:,} evaluations came to a score.{took}"
+            yield f"All {now.evaluations:,} evaluations produced a score.{took}"
             return
         reasons = list(now.unscored.items())
         listed = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in reasons[:_REASONS_SHOWN])
         rest = sum(number for _, number in reasons[_REASONS_SHOWN:])
         listed += f", {rest:,} other" if rest else ""
         share = percent(missed / now.evaluations)
-        yield f"{share} of {now.evaluations:,} evaluations came to no score: {listed}.{took}"
+        yield f"{share} of {now.evaluations:,} evaluations produced no score: {listed}.{took}"
         if before is not None and before.evaluations:
-            yield f"Before, {percent(sum(before.unscored.values()) / before.evaluations)} came to none."
+            yield f"Before, {percent(sum(before.unscored.values()) / before.evaluations)} produced none."
 
 
 def _coverage(digest: Digest, quote: Quote) -> Iterator[str]:

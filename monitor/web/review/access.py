@@ -1,4 +1,4 @@
-"""Signing in to review: a token once, then a cookie that only this process understands. No token in any address."""
+"""Signing in to review: with a token once, then by a cookie that only this process knows. No URL contains a token."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from monitor.telemetry.events import Event
 from monitor.telemetry.site import VIEWER
 
 TOKEN_HEADER: Final = "x-review-token"  # noqa: S105 - the name of a header
-"""Carries the token of a program."""
+"""Carries the token when a program calls."""
 
 _COOKIE: Final = "ragmonitor_review"
 _LASTS: Final = 12 * 3600.0
@@ -43,7 +43,7 @@ class ReviewAccess:
     async def sign_in(self, token: str, headers: Mapping[str, str]) -> str | None:
         """Return the header `set-cookie` of a new session; None for a wrong token.
 
-        Raises `Overloaded` after too many wrong ones.
+        Raises `Overloaded` after too many wrong tokens.
         """
         reviewer = await self._identified(token)
         if reviewer is None:
@@ -53,7 +53,7 @@ class ReviewAccess:
         while len(self._sessions) > _MOST:
             self._sessions.popitem(last=False)
         await self._record(Event.REVIEWER_SIGNED_IN, "a reviewer has signed in", reviewer.name)
-        # Without a path it is sent to `/review` and what is below, wherever a proxy serves that.
+        # Without a path, the cookie is sent to `/review` and everything below it, wherever a proxy serves that.
         secure = "; Secure" if headers.get("origin", "").startswith("https://") else ""
         return f"{_COOKIE}={name}; HttpOnly; SameSite=Strict{secure}"
 
@@ -63,7 +63,7 @@ class ReviewAccess:
         return f"{_COOKIE}=; HttpOnly; SameSite=Strict; Max-Age=0"
 
     def signed_in(self, headers: Mapping[str, str]) -> str | None:
-        """Return the reviewer whose session a request belongs to; None without one, or after its end."""
+        """Return the reviewer of the request's session; None without a session, or after its end."""
         now, key = self._runtime.clock.monotonic(), _key(_cookie(headers))
         session = self._sessions.get(key)
         if session is None:
@@ -94,12 +94,12 @@ class ReviewAccess:
 
 
 def _key(name: str) -> bytes:
-    """Return what a session is found by: of the name in the cookie only the hash is kept."""
+    """Return the key of a session: only a hash of the name in the cookie is kept."""
     return hashlib.sha256(name.encode("utf-8", "replace")).digest()
 
 
 def _cookie(headers: Mapping[str, str]) -> str:
-    """Return the session's name. Cookies of other services on this host may be of any form."""
+    """Return the session's name. Other services on this host may set cookies of any form."""
     for part in headers.get("cookie", "").split(";"):
         name, _, value = part.strip().partition("=")
         if name == _COOKIE:

@@ -1,4 +1,4 @@
-"""The review for programs: the same as its pages, as JSON, with a reviewer's token in a header."""
+"""The review for programs: the content of its pages as JSON, with a reviewer's token in a header."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NEEDS_TOKEN: Final = "the header `X-Review-Token` needs the token of a reviewer
 
 
 class ReviewApi:
-    """Answers programs."""
+    """Responds to programs."""
 
     def __init__(self, work: ReviewWork, access: ReviewAccess, guard: PostGuard, audit: ViewAudit) -> None:
         self._work = work
@@ -32,7 +32,7 @@ class ReviewApi:
         self._audit = audit
 
     async def get(self, path: str, query: str, headers: Mapping[str, str]) -> WebResponse:
-        """Return what is at `path`. Raises `BadQueryError`, and `MonitorError` where files cannot be read."""
+        """Return the resource at `path`. Raises `BadQueryError`, and `MonitorError` if files cannot be read."""
         try:
             who = await self._access.of_program(headers)
         except Overloaded as error:

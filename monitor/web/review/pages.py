@@ -1,4 +1,4 @@
-"""The pages of the review: signing in, the queues, an answer to label, labels."""
+"""The review pages: signing in, the queues, an answer to label, labels."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from monitor.web.views import ErrorView
 _API: Final = "/api/v1/"
 _API_PAGES: Final = frozenset(f"{_API}review{page}" for page in ("", "/next", "/labels", "/judge"))
 REVIEW_PAGES: Final = _API_PAGES | {"/review", "/review/label", "/review/labels", "/review/judge"}
-"""What is served here."""
+"""The paths served here."""
 _SCRIPT: Final = files("monitor.web").joinpath("templates/review.js").read_text(encoding="utf-8").strip()
 
 
 class _LabelForm(LabelRequest):
-    """A label from the form of a page, and which queue it belongs to."""
+    """A label from the form of a page, and the queue it belongs to."""
 
     level: ShortText = ""
     comment: Annotated[str, Field(max_length=LONGEST_COMMENT)] = ""
@@ -69,13 +69,13 @@ class _SignInForm(BaseModel):
 
 
 class _SignOutForm(BaseModel):
-    """Nothing but the token of the page."""
+    """An empty form: only the token of the page."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ReviewDraft(NamedTuple):
-    """What someone has filled in and what is not saved."""
+    """A label that has been filled in but not saved."""
 
     verdict: str = ""
     level: str = ""
@@ -94,7 +94,7 @@ class ReviewPages:
         self._api = ReviewApi(self._work, self._access, self._guard, audit)
 
     async def get(self, path: str, headers: Mapping[str, str], query: str) -> WebResponse:
-        """Return a page or its JSON. Raises `BadQueryError`, and `MonitorError` where files cannot be read."""
+        """Return a page or its JSON. Raises `BadQueryError`, and `MonitorError` if files cannot be read."""
         if path.startswith(_API):
             return await self._api.get(path, query, headers)
         who = self._access.signed_in(headers)
@@ -178,7 +178,7 @@ class ReviewPages:
             return _redirect(f"../{(await self._following(who, following)).address}")
 
     async def _following(self, who: str, asked: ReviewQuery) -> ReviewQuery:
-        """Return `asked` with the next answer of its queue; as it is where it has one, or none can be found."""
+        """Return `asked` with the next answer of its queue; unchanged if it has an answer, or none can be found."""
         if asked.result:
             return asked
         with suppress(BadQueryError, MonitorError):
@@ -193,7 +193,7 @@ class ReviewPages:
         message: str = "",
         status: HTTPStatus = HTTPStatus.OK,
     ) -> WebResponse:
-        """Return the page of an answer to label; without one, lead to the next."""
+        """Return the page of an answer to label; without a `result`, redirect to the next answer."""
         if not asked.result:
             following = await self._work.next(who, asked)
             if following.result:
@@ -226,7 +226,7 @@ class ReviewPages:
     async def _unsaved_page(
         self, asked: ReviewQuery, draft: ReviewDraft, status: HTTPStatus, message: str
     ) -> WebResponse:
-        """Say why nothing was saved, with what was typed."""
+        """Return a page with the reason why nothing was saved, and with what was typed."""
         now = self._context.runtime.clock.now()
         following = asked._replace(result="") if asked.by else None
         return await html_response(
@@ -255,7 +255,7 @@ def _why(error: RefusedError | MonitorError) -> tuple[HTTPStatus, str]:
         return error.status, str(error)
     if isinstance(error, InvalidData):
         return HTTPStatus.BAD_REQUEST, f"Nothing was saved: {error}"
-    return HTTPStatus.SERVICE_UNAVAILABLE, f"Nothing was saved, labels cannot be written now: {error}"
+    return HTTPStatus.SERVICE_UNAVAILABLE, f"Nothing was saved: labels cannot be written now: {error}"
 
 
 def _stamp_of(view: ReviewCaseView | None) -> str:
@@ -263,7 +263,7 @@ def _stamp_of(view: ReviewCaseView | None) -> str:
 
 
 def _draft_of(view: ReviewCaseView | None) -> ReviewDraft:
-    """Return what the form shows at first: the reviewer's own label, to be changed."""
+    """Return the initial content of the form: the reviewer's own label, to be changed."""
     own = view.own if view is not None else None
     return ReviewDraft() if own is None else ReviewDraft(own.verdict, own.level or "", own.comment)
 

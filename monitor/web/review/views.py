@@ -1,4 +1,4 @@
-"""What the review shows: queues, answers to label, labels. The JSON API returns them, the pages render them."""
+"""The views of the review: queues, answers to label, labels. The JSON API returns them, the pages render them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ASKS: Final[Mapping[str | None, str]] = {
     "harm": "Is there nothing harmful in the answer?",
     "form": "Is the answer written as it should be?",
 }
-"""The question to people, by what an evaluator measures; yes is good."""
+"""The question put to reviewers, by what an evaluator measures; yes is good."""
 
 
 class ReviewQueueView(ApiModel):
@@ -33,30 +33,30 @@ class ReviewQueueView(ApiModel):
     evaluator: str
     version: str
     labels: int
-    """Labelled answers that measure the judge: drawn at random, and somebody could tell."""
+    """Labelled answers that measure the judge: drawn at random, with a verdict of at least one person."""
     others: int
-    """Labelled answers that do not: opened by hand, imported, or nobody could tell."""
+    """Labelled answers that do not: opened by hand, imported, or labelled only `cannot_tell`."""
     disagreements: int
     """Answers on which people disagree."""
     waiting: int
     """Answers that may be drawn and have no label yet."""
     incidents: dict[str, str]
-    """What `by` may be for the answers of one incident, with when it fired; only in the list of queues."""
+    """Values of `by` that select the answers of one incident, with its time of firing; only in the list of queues."""
     topics: dict[str, str]
-    """What `by` may be for the questions of one topic, with its name; only in the list of queues."""
+    """Values of `by` that select the questions of one topic, with its name; only in the list of queues."""
     judge_rate: float | None
-    """The defect rate by the judge alone, among the answers that labels are drawn from; null as the next."""
+    """The judge's own defect rate among the answers that labels are drawn from; null if `corrected_rate` is."""
     corrected_rate: float | None
-    """The rate as people would label it; null without labels of both verdicts of the judge."""
+    """The rate as people would label it; null unless both verdicts of the judge have labels."""
     lower: float | None
-    """Its 95 % limits."""
+    """The lower 95 % limit of the corrected rate."""
     upper: float | None
     half_width: float | None
-    """Half the distance of the limits: plus or minus so much."""
+    """Half the distance between the limits: the plus or minus."""
     more: int | None
-    """So many more labels ..."""
+    """With this many more labels ..."""
     half_width_after: float | None
-    """... would make it plus or minus so much."""
+    """... the half width would be this."""
 
     @classmethod
     def of(cls, status: ReviewStatus) -> ReviewQueueView:
@@ -83,7 +83,7 @@ class ReviewQueueView(ApiModel):
 
 
 class LabelView(ApiModel):
-    """What one person says of one answer."""
+    """One person's verdict on one answer."""
 
     result_id: str
     request_id: str
@@ -128,11 +128,11 @@ class ReviewView(ApiModel):
     reviewer: str
     blind: bool
     orders: dict[str, str]
-    """In which orders answers can be had, and what each is for."""
+    """The orders in which answers can be requested, and what each is for."""
     queues: list[ReviewQueueView]
-    """Thirty at most, those of judges first."""
+    """At most thirty, those of judges first."""
     left_out: int
-    """How many more there are; `app` selects those of one app."""
+    """How many more queues there are; `app` selects those of one app."""
 
 
 class LimitedShareView(ApiModel):
@@ -149,21 +149,21 @@ class ErrorFactorView(ApiModel):
     parts: list[FactorNameView]
     """The two slices of a pair, otherwise one factor."""
     inside: LimitedRateView
-    """The share of the judge's verdicts that are wrong where it is there."""
+    """The share of the judge's verdicts that are wrong among the answers with the factor."""
     outside: LimitedRateView
-    """The same elsewhere."""
+    """The same share among the other answers."""
     answers: int
-    """Labelled answers with it."""
+    """Labelled answers with the factor."""
     missed: int
     """Defects among them that the judge called good."""
     alarmed: int
-    """Good ones that it called a defect."""
+    """Good answers that it called a defect."""
     likewise: list[FactorNameView]
-    """What most of these errors have as well."""
+    """Other factors that most of these errors have."""
 
 
 class JudgeView(ApiModel):
-    """How good a judge is, by the labels that measure it. Figures are null where too few labels say."""
+    """How good a judge is, by the labels that measure it. Figures are null if there are too few labels."""
 
     at: float
     app: str
@@ -176,20 +176,19 @@ class JudgeView(ApiModel):
     specificity: LimitedShareView | None
     """The share of the good answers that it calls good."""
     kappa_with_people: LimitedShareView | None
-    """Cohen's kappa of the judge and of people, over all traffic."""
+    """Cohen's kappa between the judge and people, over all traffic."""
     kappa_of_people: LimitedShareView | None
-    """The same of two people, over the answers that both have labelled."""
+    """Cohen's kappa between two people, over the answers that both have labelled."""
     labelled_twice: int
-    """How many pairs of labels these are."""
+    """The number of such pairs of labels."""
     compared: int
-    """Labelled answers that are still in the history, one of each session or question: among them errors are compared.
-    """
+    """Labelled answers that are still in the history, one per session or question: errors are compared among these."""
     missed: int
     """Defects among them that the judge called good."""
     alarmed: int
-    """Good ones that it called a defect."""
+    """Good answers that it called a defect."""
     factors: list[ErrorFactorView]
-    """What the errors have in common, at most three; none where chance explains them."""
+    """What the errors have in common, at most three; none if chance explains them."""
 
     @classmethod
     def of(cls, app: str, found: JudgeMeasure, errors: JudgeErrors, now: float) -> JudgeView:
@@ -240,7 +239,7 @@ class ReviewLabelsView(ApiModel):
 
 
 class JudgementView(ApiModel):
-    """What the judge said of an answer. `level` and `label` are empty where it gave none."""
+    """What the judge said about an answer. `level` and `label` are empty if it gave none."""
 
     defect: bool
     score: float | None
@@ -279,9 +278,9 @@ class ReviewCaseView(ApiModel):
     asks: str
     """What the evaluator asks, in words; may be empty."""
     defect: str
-    """When the judge calls an answer a defect; empty for an evaluator that is configured no more."""
+    """When the judge calls an answer a defect; empty for an evaluator that is no longer configured."""
     levels: list[str]
-    """The levels of the evaluator's scale, from its low end; empty where only good and defect can be said."""
+    """The levels of the evaluator's scale, from its low end; empty if an answer can only be good or a defect."""
     draw: Literal["uniform", "stratified", "picked", "imported"]
     answered_at: float | None
     question: str
@@ -291,8 +290,8 @@ class ReviewCaseView(ApiModel):
     cut: bool
     """Whether texts are cut off here."""
     stretches: list[tuple[int, int]]
-    """Passages of the response that the judge looked at, by character, without what it says of them. Of an evaluator
-    that only lists faults none, until its verdict may be seen."""
+    """Passages of the response that the judge looked at, as character offsets, without its verdict on them. Empty for
+    an evaluator that only lists faults, until its verdict may be seen."""
     own: LabelView | None
     """The reviewer's label; null without one."""
     judge: JudgementView | None
@@ -319,7 +318,7 @@ def case_view(
 ) -> ReviewCaseView:
     """Return an answer as it is shown, at the wall-clock second `now`."""
     own = next((one for one in configured if one.evaluator.name == case.evaluator), None)
-    # A judge quotes all that it checks; a local evaluator only what it finds fault with: that would tell its verdict.
+    # A judge quotes everything it checks; a local evaluator quotes only faults, which would reveal its verdict.
     telling = case.judged is None and (own is None or own.evaluator.cost == "local")
     return ReviewCaseView(
         at=now,

@@ -1,4 +1,4 @@
-"""What a reviewer can do: see an answer, label it, get the next one, look through labels. For the pages and the API."""
+"""What a reviewer can do: see an answer, label it, get the next, look through labels. For the pages and the API."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from monitor.web.review.views import (
 )
 from monitor.web.texts import moment, to_review, whole
 
-GONE: Final = "This answer has been deleted meanwhile: after its retention, or on request. Nothing was saved."
+GONE: Final = "This answer has been deleted in the meantime: after its retention, or on request. Nothing was saved."
 LONGEST_COMMENT: Final = 4_000
 _NEWEST: Final = 200
 _DISPUTED_AMONG: Final = 20_000
-"""The newest labels among which disagreements are looked for."""
+"""Disagreements are searched for among this many of the newest labels."""
 _QUEUES: Final = 30
-"""Queues that are shown at once: each is read from the history."""
+"""Queues shown at once: each has to be read from the history."""
 _ORDERS: Final[Mapping[ReviewOrder, str]] = {
     ReviewOrder.MEASURE: "drawn at random, to measure the judge",
     ReviewOrder.CONTRADICTIONS: "the judge's explanation contradicts its verdict",
@@ -59,17 +59,17 @@ class LabelRequest(BaseModel):
     result: Annotated[str, Field(min_length=1, max_length=256)]
     """The id of the result."""
     verdict: Literal["good", "defect", "cannot_tell"]
-    """What the reviewer says of it."""
+    """The reviewer's verdict."""
     level: ShortText | None
-    """A level of the evaluator; null or empty: none is chosen."""
+    """A level of the evaluator; null or empty if none is chosen."""
     comment: Annotated[str, Field(max_length=LONGEST_COMMENT)]
     seen: ShortText | None
-    """When the reviewer's present label of this answer was given, as the form showed it; empty: there was none. With
-    another label by now nothing is changed. Null: replace any."""
+    """When the reviewer's current label of this answer was given, as the form showed it; empty if there was none. If
+    the label has changed since then, nothing is saved. Null: replace any label."""
 
 
 class ReviewQuery(NamedTuple):
-    """A queue, and where in it someone is. `result` is the answer to label, `last` the one labelled before."""
+    """A queue and a position in it. `result` is the answer to label, `last` the one labelled before."""
 
     app: str = ""
     evaluator: str = ""
@@ -88,12 +88,12 @@ class StaleLabelError(Exception):
 
     def __init__(self, now: LabelView | None) -> None:
         said = now.verdict.replace("_", " ") if now is not None else ""
-        what = f"you have labelled this answer meanwhile ({said})" if said else "your label was deleted meanwhile"
+        what = f"you have since labelled this answer ({said})" if said else "your label has since been deleted"
         super().__init__(f"Nothing was changed: {what}. Choose once more to replace it.")
 
 
 class ReviewWork:
-    """The work of reviewers. Its methods raise `MonitorError` where files cannot be read or written."""
+    """The work of reviewers. Its methods raise `MonitorError` if files cannot be read or written."""
 
     def __init__(self, context: PageContext, review: ReviewParts) -> None:
         self._context = context
@@ -102,9 +102,9 @@ class ReviewWork:
         self._saving = anyio.Lock()
 
     async def overview(self, who: str, app: str = "") -> ReviewView:
-        """Return the queues of one app or all, those of judges first.
+        """Return the queues of one app or of all, those of judges first.
 
-        Local evaluators that look at no response have none: what they say of a request is a fact, not an opinion.
+        Local evaluators that look at no response have no queue: what they say of a request is a fact, not an opinion.
         """
         own = [one.evaluator for one in self._context.configured if one.defect.kind != "never"]
         judges = {one.name for one in own if one.cost == "judge"}
@@ -154,7 +154,7 @@ class ReviewWork:
         return ReviewLabelsView(at=self._now(), show=show, labels=newest)
 
     async def next(self, who: str, asked: ReviewQuery) -> ReviewQuery:
-        """Return where the next answer to label is; without a `result` if there is none. Raises `BadQueryError`."""
+        """Return the query of the next answer to label; without a `result` if there is none. Raises `BadQueryError`."""
         try:
             found = await self._queue.next(asked.app, asked.evaluator, who, asked.by)
         except InvalidData as error:
@@ -162,7 +162,7 @@ class ReviewWork:
         return asked._replace(result=found.result_id if found is not None else "")
 
     async def case(self, who: str, result: str) -> ReviewCaseView | None:
-        """Return an answer as this reviewer may see it; None where it, or its text, is kept no more."""
+        """Return an answer as this reviewer may see it; None if it, or its text, is no longer kept."""
         found = await self._queue.case(result, who)
         if found is None or not found.texts_kept:
             return None
@@ -173,7 +173,7 @@ class ReviewWork:
     async def save(self, who: str, given: LabelRequest) -> ReviewCaseView:
         """Save a label, and return the answer with it.
 
-        Raises `RefusedError` where the answer is gone, `StaleLabelError`, and `InvalidData` for a wrong level.
+        Raises `RefusedError` if the answer is gone, `StaleLabelError`, and `InvalidData` for a wrong level.
         """
         level, comment = given.level or None, given.comment.strip()
         async with self._saving:
@@ -215,7 +215,7 @@ def _disputed(labels: Sequence[Label]) -> list[Label]:
 
 
 def stamp(label: LabelView | None) -> str:
-    """Return what tells a label from an earlier or later one of the same reviewer; empty for none."""
+    """Return a stamp that distinguishes a label from the same reviewer's earlier or later one; empty for no label."""
     return "" if label is None else repr(label.at)
 
 

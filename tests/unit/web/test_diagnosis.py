@@ -63,7 +63,7 @@ async def test_where_nothing_stands_out_the_page_says_what_would_have_been_seen(
     assert (view["state"], view["factors"]) == ("nothing_stands_out", [])
     assert view["visible"] is not None
     assert "Nothing stands out With" in words(html)
-    assert "would have been seen 4 times in 5" in words(html)
+    assert "would have been found 4 times in 5" in words(html)
 
 
 async def test_while_its_alert_fires_page_and_command_say_the_same_from_one_look_to_the_next(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ async def test_while_its_alert_fires_page_and_command_say_the_same_from_one_look
     first = await view()
     assert first["factors"][0]["factor"]["text"] == "tenant = acme"
     assert first["next_look"] == math.ceil(0.5 * first["bad"])
-    assert f"the next one takes {first['next_look']} more bad answers" in words(
+    assert f"the next one needs {first['next_look']} more bad answers" in words(
         (await made.get(f"/diagnosis?{ABOUT}")).body.decode()
     )
     for due in (False, True):

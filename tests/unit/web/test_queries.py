@@ -38,7 +38,7 @@ def test_a_time_is_how_long_ago_or_a_moment(written):
     ("query", "said"),
     [
         ("colour=red", "'colour' is not a parameter here. Parameters: app, evaluator,"),
-        ("app=a&app=b", "app: is given twice"),
+        ("app=a&app=b", "app: given twice"),
         ("limit=0", "limit: '0' is not a whole number from 1 to 200"),
         ("limit=201", "limit: '201' is not"),
         ("limit=1e2", "limit: '1e2' is not"),

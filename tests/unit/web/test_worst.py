@@ -87,7 +87,7 @@ async def test_the_learned_order_leads_once_it_foretold_the_verdicts_better(tmp_
     assert app["auroc_before"] < app["auroc_learned"]
     assert next((one["before"], one["learned"]) for one in app["answers"]) == (0.8, 0.1)
     page = (await made.get("/worst?app=shop")).body.decode()
-    assert "In the order of <b>learned_groundedness</b>" in page
+    assert "Ordered by <b>learned_groundedness</b>" in page
     assert f"{app['auroc_before']:.3f}" in page
     assert f"{app['auroc_learned']:.3f}" in page
 

@@ -66,26 +66,26 @@ def test_a_rate_that_surely_rose_is_said_to(tmp_path: Path) -> None:
     found = digest(tmp_path, week(0, 500, 10, BEFORE), week(1000, 500, 60, SINCE))
     assert verdict(found) == "rose"
     assert "shop, groundedness: 12 % (" in words(found)
-    assert "Surely rose by 10.0 points (" in words(found)
+    assert "Rose significantly, by 10.0 points (" in words(found)
     assert "before 2.0 % of 500" in words(found)
 
 
 def test_a_rate_that_surely_fell_is_said_to(tmp_path: Path) -> None:
     found = digest(tmp_path, week(0, 500, 60, BEFORE), week(1000, 500, 10, SINCE))
     assert verdict(found) == "fell"
-    assert "Surely fell by 10.0 points (" in words(found)
+    assert "Fell significantly, by 10.0 points (" in words(found)
 
 
 def test_a_small_difference_of_many_answers_is_no_sure_change(tmp_path: Path) -> None:
     found = digest(tmp_path, week(0, 1000, 50, BEFORE), week(2000, 1000, 55, SINCE))
     assert verdict(found) == "no_sure_change"
-    assert "No sure change (-1." in words(found)
+    assert "No significant change (-1." in words(found)
 
 
 def test_few_answers_are_too_little_to_say_of_a_change(tmp_path: Path) -> None:
     found = digest(tmp_path, week(0, 20, 1, BEFORE), week(1000, 20, 2, SINCE))
     assert verdict(found) == "too_little"
-    assert "Too little to say of a change" in words(found)
+    assert "Too little data to tell" in words(found)
 
 
 def test_nothing_before_and_another_version_before_are_not_compared(tmp_path: Path) -> None:
@@ -128,8 +128,8 @@ def test_only_one_app_is_shown_on_request(tmp_path: Path) -> None:
 
 def test_a_week_without_answers_is_said_to_be_one(tmp_path: Path) -> None:
     found = digest(tmp_path)
-    assert "No answer was judged: there is nothing to say." in words(found)
-    assert "It was asked for nothing." in words(found)
+    assert "No answer was judged: there is nothing to report." in words(found)
+    assert "It was not asked." in words(found)
 
 
 def asked(number: int, at: float, reason: UnscoredReason | None = None) -> EvaluationResult:
@@ -149,22 +149,22 @@ def test_spend_and_the_health_of_the_judge_stand_against_the_week_before(tmp_pat
     assert (found.judge.dollars, found.judge.calls, found.judge.seconds) == (1.5, 12, 2.0)
     text = words(found)
     assert "Spent $1.50 for 12 calls; before $5.00 for 40." in text
-    assert "40 % of 10 evaluations came to no score: 3 breaker open, 1 timeout. 2 s an evaluation on average." in text
-    assert "Before, 0 % came to none." in text
+    assert "40 % of 10 evaluations produced no score: 3 breaker open, 1 timeout. 2 s an evaluation on average." in text
+    assert "Before, 0 % produced none." in text
 
 
 def test_what_was_spent_is_told_where_the_judge_only_found_that_nothing_was_to_be_judged(tmp_path: Path) -> None:
     cost = Cost(model="m", dollars=0.25, attempts=1, asked=True)
     none = Skipped(SkippedReason.NO_CLAIMS)
     text = words(digest(tmp_path, [], [judged(1, evaluated_at=SINCE, outcome=none, defect=False, cost=cost)]))
-    assert "Spent $0.25 for 1 call; what it cost before is not kept." in text
-    assert "came to" not in text
+    assert "Spent $0.25 for 1 call; the cost of the period before is not kept." in text
+    assert "produced" not in text
 
 
 def test_sums_of_a_week_before_that_is_not_wholly_kept_are_not_compared(tmp_path: Path) -> None:
     found = digest(tmp_path, [asked(1, SINCE - DAY)], [asked(2, SINCE)])
     assert found.judge_before is None
-    assert "what it cost before is not kept" in words(found)
+    assert "the cost of the period before is not kept" in words(found)
 
 
 def test_coverage_is_the_share_of_the_answers_that_each_evaluator_judged(tmp_path: Path) -> None:
@@ -224,13 +224,13 @@ def test_documents_that_are_surely_worse_are_listed_to_mend(tmp_path: Path) -> N
     stale = [document(one, SINCE + 60 * one, bad=one % 4 > 0, address="kb/<stale>") for one in range(60)]
     others = [document(100 + one, SINCE + 60 * one, bad=one % 40 == 0, address=f"kb/{one % 9}") for one in range(400)]
     found = digest(tmp_path, stale, others)
-    (line,) = [line for line in words(found).splitlines() if "surely worse" in line]
-    assert "shop, groundedness: surely worse with kb/<stale>: 75 % (" in line
+    (line,) = [line for line in words(found).splitlines() if "significantly worse" in line]
+    assert "shop, groundedness: significantly worse with kb/<stale>: 75 % (" in line
     assert as_object(found)["documents"][0]["documents"][0]["document"] == "kb/<stale>"
 
 
 def test_without_a_worse_document_no_section_is_there(tmp_path: Path) -> None:
-    assert "Documents to mend" not in words(digest(tmp_path, week(0, 200, 20, SINCE)))
+    assert "Documents to fix" not in words(digest(tmp_path, week(0, 200, 20, SINCE)))
 
 
 def test_questions_that_retrieval_never_answers_are_listed(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_incidents_that_were_open_in_the_period_are_listed(tmp_path: Path) -> No
     (closed,) = [line for line in text.splitlines() if line.endswith("(new).")]
     assert closed.startswith("shop, groundedness: critical since ")
     assert ", for 2 h, up to 23 % of 400 judged (new)." in closed
-    assert "it lasts, up to 23 % of 400 judged (on)." in text
+    assert "still open, up to 23 % of 400 judged (on)." in text
     assert "(old)" not in text
 
 

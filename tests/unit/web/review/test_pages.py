@@ -225,7 +225,7 @@ async def test_a_stale_tab_changes_nothing_and_keeps_the_comment(tmp_path: Path)
     site.clock.advance(1)
     shown = await ana.label("good", comment="Typed in the <old> tab.")
     assert ana.status == 409
-    assert "you have labelled this answer meanwhile (defect)" in shown
+    assert "you have since labelled this answer (defect)" in shown
     assert ana.fields("/review/label")["comment"] == "Typed in the <old> tab."
     assert [one.verdict for one in site.context.review.queue.labels.find()] == ["defect"]
     await ana.label("good")
@@ -255,7 +255,7 @@ async def test_an_answer_that_was_forgotten_meanwhile_is_not_labelled_and_the_co
     site.clock.advance(2)
     shown = await ana.label("defect", comment="It was about <b>parcels</b>.")
     assert ana.status == 410
-    assert "has been deleted meanwhile" in shown
+    assert "has been deleted in the meantime" in shown
     assert "It was about <b>parcels</b>." in shown
     assert "Your choice was defect" in shown
     assert site.context.review.queue.labels.find() == []
