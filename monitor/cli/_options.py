@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def read(option: str, parse: Callable[[str], T], text: str) -> T:
-    """Parse the text of an option. What `parse` refuses by `ValueError` or `ConfigError` is a usage error of it."""
+    """Parse the text of an option. A `ValueError` or `ConfigError` of `parse` becomes a usage error of the option."""
     try:
         return parse(text)
     except (ValueError, ConfigError) as error:
@@ -26,13 +26,13 @@ def read(option: str, parse: Callable[[str], T], text: str) -> T:
 
 
 def requires(option: str, given: object, other: str, other_given: object) -> None:
-    """Refuse an option that means nothing without another one."""
+    """Refuse an option that has no meaning without another option."""
     if given and not other_given:
         raise typer.BadParameter(f"requires {other}", param_hint=option)
 
 
 def app(given: str | None) -> str | None:
-    """Return the name of a service as the monitor has it, for the option `--app`."""
+    """Return the name of a service as the monitor stores it, for the option `--app`."""
     name = app_name(given or "")
     if given and not name:
         raise typer.BadParameter("must be the name of a service, not blank", param_hint="--app")
@@ -40,14 +40,15 @@ def app(given: str | None) -> str | None:
 
 
 ConfigPath = Annotated[
-    Path | None, typer.Option("--config", "-c", metavar="FILE", help="The YAML configuration. Default: all defaults.")
+    Path | None,
+    typer.Option("--config", "-c", metavar="FILE", help="The YAML configuration. Without it, defaults apply."),
 ]
 Results = Annotated[
     list[Path] | None,
     typer.Option(
         "--results",
         metavar="FILE",
-        help="Read results of the sink jsonl or kafka instead of the history. May be repeated, for replicas.",
+        help="Read results of the sink jsonl or kafka instead of the history. Repeat it for several replicas.",
     ),
 ]
 MetricsUrl = Annotated[str, typer.Option("--url", metavar="URL", help="The metrics port of the monitor.")]
@@ -58,7 +59,7 @@ Token = Annotated[
         envvar=TOKEN_VARIABLE,
         show_envvar=True,
         metavar="TOKEN",
-        help="Bearer token of the port; better set the variable.",
+        help="Bearer token of the port. Prefer the variable.",
     ),
 ]
 TokenFile = Annotated[
@@ -72,14 +73,14 @@ Prompt = Annotated[
     typer.Option(
         "--prompt",
         metavar="TEXT",
-        help="The prompt that the service makes of a row: a text with {question}, {context}, {history}.",
+        help="The prompt that the service builds from a row: a text with {question}, {context}, {history}.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def client_of(url: str, token: str | None, token_file: Path | None, ca_file: Path | None) -> MonitorClient:
-    """Return a client of the monitor that the options name. Raises `ConfigError` where they cannot work."""
+    """Return a client of the monitor that the options name. Raises `ConfigError` if they cannot work."""
     return MonitorClient(url, token=token_of(token, token_file), ca_file=ca_file)
 
 
@@ -93,9 +94,9 @@ def with_prompt(config: Config, prompt: str | None) -> Config:
 
 
 def complete_evaluators(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the evaluators whose names begin as typed, for the shell: those of `--config`, and all built-in ones.
+    """Return the evaluators whose names begin as typed, for the shell: those of `--config` and all built-in ones.
 
-    Of a list `a,b` the last name is completed.
+    In a list such as `a,b`, the last name is completed.
     """
     from monitor.operations.describe import evaluator_names  # noqa: PLC0415 - only for a shell that asks
 

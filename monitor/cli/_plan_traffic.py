@@ -1,4 +1,4 @@
-"""`rag-monitor plan --requests-per-second`: what so much traffic takes, a column for each size."""
+"""`rag-monitor plan --requests-per-second`: what that much traffic takes, with a column for each size."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def lines(plans: Sequence[Capacity], assumed: Assumptions) -> Iterator[str]:
         yield ""
         yield f"{note} (at {', '.join(sizes)})" if len(plans) > 1 else note
     yield ""
-    yield "Figures are means of a day; cores and memory allow for twice that. They are computed from:"
+    yield "Figures are averages over a day; cores and memory allow for twice that. They are computed from:"
     yield ""
     yield from align([(f"{one.value:,g}", one.by, one.what) for one in MEASURED.values()], left=3)
 

@@ -1,4 +1,4 @@
-"""`rag-monitor backfill`: evaluate past answers that were missed, or that you ask for."""
+"""`rag-monitor backfill`: evaluate past answers: those that were missed, or those that you choose."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ def backfill(
         str | None, typer.Option(metavar="10%", help="The share to evaluate. Default: the evaluator's own `sample`.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show how many evaluations there are and what they cost, queue nothing.")
+        bool, typer.Option("--dry-run", help="Show the number of evaluations and their cost; queue nothing.")
     ] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Queue them and exit without waiting.")] = False,
     here: Annotated[
         bool,
-        typer.Option("--here", help="Evaluate in this process, if no monitor is running. Alone: all that is queued."),
+        typer.Option("--here", help="Evaluate in this process, if no monitor is running. On its own: the whole queue."),
     ] = False,
     config: _options.ConfigPath = None,
 ) -> None:
-    """Queue evaluations of past traffic. The running monitor makes them when it is idle, within a budget of their own.
+    """Queue evaluations of past traffic. The running monitor makes them when it is idle, within a separate budget.
 
-    Results are marked `backfill` and count in no rate and no alert. An answer that the present version of an evaluator
+    Results are marked `backfill` and count in no rate and no alert. An answer that the current version of an evaluator
     has scored is not evaluated again. Exit status 1: something could not be read, or was not evaluated.
     """
     ways = [bool(paths), source is not None, missed]
@@ -113,7 +113,7 @@ def _estimate(client: BackfillClient, request: BackfillRequest) -> bool:
 
 
 def _run(config: Config, client: BackfillClient, request: BackfillRequest | None, *, detach: bool, here: bool) -> bool:
-    """Queue what is requested and see it done; whether all was read and evaluated."""
+    """Queue the requested evaluations and see them done. Return whether everything was read and evaluated."""
     batch, complete = "", True
     if request is not None:
         queued = run_async(partial(client.enqueue, request, report=report))

@@ -1,4 +1,4 @@
-"""`rag-monitor benchmark`: how good evaluators are, by labelled answers."""
+"""`rag-monitor benchmark`: how good evaluators are, measured on labelled answers."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def benchmark(
 ) -> None:
     """Measure on labelled answers how well evaluators tell defective ones from good ones, and at what cost.
 
-    Prints one table per file. An evaluator that learns, such as `learned_groundedness`, learns from the labels of one
-    half of the groups, and all are measured on the other half. Exit status 1: a file or row could not be read; the
-    others are measured all the same.
+    Prints one table per file. If an evaluator learns, such as `learned_groundedness`, it learns from the labels of one
+    half of the groups, and all evaluators are measured on the other half. Exit status 1: a file or row could not be
+    read; the others are still measured.
     """
     loaded = _options.with_prompt(configuration.load(config), prompt)
     chosen = choose_evaluators(loaded, _options.comma_list(evaluators), report=report)
@@ -113,7 +113,7 @@ def _lines(found: FileBenchmark) -> Iterator[str]:
 
 
 def _without_score(found: Sequence[EvaluatorBenchmark]) -> Iterator[str]:
-    """Yield for each reason of how many answers evaluators have no score."""
+    """Yield, for each reason, how many answers evaluators have not scored."""
     evaluators: dict[tuple[str, str, int], list[str]] = {}
     for one in found:
         for (outcome, reason), number in one.not_scored.items():
@@ -172,7 +172,7 @@ _TABLES: Final = (
     (("evaluator", "best threshold by F1", "F1", "by balanced accuracy", "balanced accuracy"), _best),
     (("evaluator", "calibration error", "by chance", "time a case, p50, p95", "cost a case, p50, p95", "cost"), _costs),
 )
-"""Tables with a line for each evaluator: the header, and what makes a line."""
+"""Tables with a line for each evaluator: the header, and the function that makes a line."""
 
 
 def _with_interval(value: float | None, interval: Interval | None) -> str:
@@ -189,7 +189,7 @@ def _rule(one: EvaluatorBenchmark, tested: Tested | None) -> str:
 
 
 def _file_object(found: FileBenchmark) -> dict[str, Any]:
-    """Return all that the table shows, and the bins of the reliability diagram; null if unknown."""
+    """Return everything the table shows, and the bins of the reliability diagram; null if unknown."""
     return {
         "file": str(found.path),
         "rows": found.rows,

@@ -1,4 +1,4 @@
-"""`rag-monitor calibrate`: how good a judge is by people's labels, and what its rates are without its errors."""
+"""`rag-monitor calibrate`: how good a judge is according to people's labels, and its rates corrected for its errors."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def calibrate(
     the corrected rate of each app. Saving replaces what was saved before.
 
     Labels are matched with results of the sink `jsonl`, of the history, or of `evaluate -o`; rows of `rag-monitor
-    export` with `defect` null are skipped. A rate is corrected from 100 labelled defects and 100 labelled good
-    answers on (with --audits: 200 labels). Exit status 1: a line is wrong, or no label matches a result.
+    export` with `defect` null are skipped. To correct a rate takes at least 100 labelled defects and 100 labelled good
+    answers (with --audits: 200 labels). Exit status 1: a line is wrong, or no label matches a result.
     """
     loaded = configuration.load(config)
     found = operation.calibrate(labels, results or operation.configured_results(loaded), audits=audits)

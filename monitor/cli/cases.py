@@ -26,7 +26,7 @@ _MAX_SPANS: Final = 12
 _WIDTH: Final = 10
 _NO_DOCUMENTS: Final = {
     ContextStatus.RETRIEVED_NOTHING: "none: the retrieval found nothing",
-    ContextStatus.NOT_RECORDED: "not recorded: a retrieval took place, its documents were not sent",
+    ContextStatus.NOT_RECORDED: "not recorded: there was a retrieval, but its documents were not sent",
 }
 _READ_AS: Final = {
     "query": "a question",
@@ -54,8 +54,8 @@ def cases(
 ) -> None:
     """Print what is read from captured OTLP and from rows, as one JSON object per case.
 
-    Rows come first, in their order, then traces in the order in which they first arrive. A folder is read in name
-    order. Exit status 1 when a file or row could not be read; the others are printed all the same.
+    Rows come first, in their order, then traces in the order of first arrival. A folder is read in name order. Exit
+    status 1 when a file or row could not be read; the others are still printed.
     """
     settings = configuration.load(config).extraction
     with Bars(beside_output=True).reading(paths) as advance:
@@ -103,7 +103,7 @@ def lines(found: Provenance) -> Iterator[str]:
 
 
 def _fields(found: Provenance) -> Iterable[str]:
-    """Return the fields that are explained: rows have more than traces."""
+    """Return the fields to explain: rows have more than traces."""
     return dict.fromkeys((*FIELDS, *found.origins))
 
 
@@ -158,7 +158,7 @@ def _quoted(text: str) -> str:
 
 
 def _merged(origins: Sequence[FieldOrigin]) -> list[str]:
-    """Origins in words; those that differ only in the span are one."""
+    """Return the origins in words; those that differ only in the span are merged."""
     spans: dict[tuple[str, str, str], list[str]] = {}
     for one in origins:
         spans.setdefault((one.convention, one.span_name, ", ".join(one.keys)), []).append(one.span_id)

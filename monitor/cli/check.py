@@ -26,7 +26,7 @@ def check(
 ) -> None:
     """Validate a configuration and say what it will do. Exit status 2 when it is wrong.
 
-    Warns of what the monitor would start with but could not do, such as asking a judge without an API key, and of
+    Warns of settings with which the monitor would start but could not work, such as a judge without an API key, and of
     deprecated options.
     """
     name = str(config or "the defaults")

@@ -32,7 +32,7 @@ def coverage(
 ) -> None:
     """Print by app and dialect the share of requests that have a question, context, answer, model, session, tokens.
 
-    Below the table is, for each field that is missing, the smallest change of the service's instrumentation. Exit
+    Below the table, for each missing field, is the smallest change to the service's instrumentation that adds it. Exit
     status 1 when nothing could be read.
     """
     with exit_status_1():

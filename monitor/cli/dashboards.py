@@ -1,4 +1,4 @@
-"""`rag-monitor dashboards`: put the dashboards into a Grafana."""
+"""`rag-monitor dashboards`: install the dashboards in Grafana."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ class DashboardAction(StrEnum):
 def dashboards(
     action: Annotated[DashboardAction, typer.Argument(help="Create or update them.")],  # noqa: ARG001 - the only one
     *,
-    url: Annotated[str, typer.Option("--url", metavar="URL", help="The Grafana, such as http://localhost:3000.")],
+    url: Annotated[
+        str, typer.Option("--url", metavar="URL", help="The address of Grafana, such as http://localhost:3000.")
+    ],
     token_env: Annotated[
         str,
         typer.Option("--token-env", metavar="NAME", help="The variable that holds the token of a service account."),
     ] = "GRAFANA_TOKEN",  # noqa: S107 - its name
     folder: Annotated[
-        str, typer.Option("--folder", metavar="TITLE", help="The folder; created if it is not there.")
+        str, typer.Option("--folder", metavar="TITLE", help="The folder; created if it does not exist.")
     ] = FOLDER,
     datasource: Annotated[
         str | None,
@@ -45,7 +47,7 @@ def dashboards(
 ) -> None:
     """Create or update the dashboards in a folder of Grafana 10 or newer, over its HTTP API.
 
-    A second run changes nothing. Follows no redirect. Exit status 1 when something could not be done.
+    A second run changes nothing. Redirects are not followed. Exit status 1 when something could not be done.
     """
     with exit_status_1():
         grafana = Grafana(url, token=os.environ.get(token_env, ""), ca_file=ca_file)

@@ -1,4 +1,4 @@
-"""`rag-monitor diagnose`: what the bad answers of a risen rate have in common, and since when."""
+"""`rag-monitor diagnose`: when a rate rose, and what its bad answers have in common."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ def diagnose(
         typer.Option(
             "--alert",
             metavar="ID",
-            help="Diagnose the rate of an alert, by its incident (annotation `incident`), in place of the other three.",
+            help="Diagnose the rate of an alert, by its incident (annotation `incident`). Replaces the other three.",
         ),
     ] = "",
     since: Annotated[
         str,
-        typer.Option("--since", metavar="DURATION", help="The window of the alert. The search covers twice as much."),
+        typer.Option("--since", metavar="DURATION", help="The window of the alert. The search covers twice as long."),
     ] = "6h",
     results: Results = None,
     config: ConfigPath = None,
     as_json: Json = False,
 ) -> None:
-    """Say since when a defect rate is higher, and what its bad answers have in common.
+    """Say when a defect rate rose, and what its bad answers have in common.
 
-    Reads the history in the storage folder, also while a monitor writes it. Names at most three factors, and none where
+    Reads the history in the storage folder, even while a monitor writes it. Names at most three factors, and none if
     none stands out. Exit status 1 when there are no scored answers.
     """
     window = _options.read("--since", parse_duration, since)
@@ -101,10 +101,10 @@ def lines(one: RateDiagnosis) -> Iterator[str]:
     yield f"Bad before: {_rate(found.rate_before)}. Since then: {_rate(found.rate_since)}."
     yield f"Since then {found.judged:,} answers were judged, {found.bad:,} of them bad."
     if found.awaits_first_look:
-        yield f"They are too few to name a cause: it takes {found.next_look:,} more."
+        yield f"They are too few to name a cause: {found.next_look:,} more are needed."
         return
     if found.looked is not None and found.next_look is not None:
-        yield f"Last looked at {_time(found.looked)}; the next look takes {found.next_look:,} more bad answers."
+        yield f"Last looked at {_time(found.looked)}; the next look needs {found.next_look:,} more bad answers."
     for change in one.changes:
         yield f"At {_time(change.at)} the service or the judge changed: {clean(change.text)}."
     for number, (factor, examples) in enumerate(zip(found.factors, one.examples, strict=True), start=1):
@@ -116,7 +116,7 @@ def lines(one: RateDiagnosis) -> Iterator[str]:
     if found.switched:
         yield ""
         yield f"Since then everything has: {', '.join(map(_named, found.switched))}."
-        yield "That may be the cause, or have come at the same time by chance."
+        yield "This may be the cause or a coincidence."
     if one.unread:
         yield ""
         yield unread_line(one.unread)
@@ -136,7 +136,7 @@ def _factor_lines(
     limits = f"{_share(one.share.lower)} to {_share(one.share.upper)}"
     yield f"   Explains {at_least}{_share(one.share.value)} of the rise ({limits})."
     if one.onset is not None and one.how == "worse":
-        yield f"   With it the rate rose {_since(one.onset)}."
+        yield f"   With it, the rate rose {_since(one.onset)}."
     if one.likewise:
         yield f"   Most of these bad answers also have: {', '.join(map(_named, one.likewise[:FACTORS_AT_MOST]))}."
     for example in examples:
@@ -151,10 +151,10 @@ def _named(factor: Factor) -> str:
 
 def _visible(found: Diagnosis) -> str:
     if found.visible is None:
-        return f"With {found.bad:,} bad answers no single cause could have been seen."
+        return f"With {found.bad:,} bad answers, no single cause could have been found."
     return (
-        f"With {found.bad:,} bad answers, one that explains {percent(found.visible)} of the rise or more"
-        " would have been seen 4 times in 5."
+        f"With {found.bad:,} bad answers, a cause that explains {percent(found.visible)} of the rise or more"
+        " would have been found 4 times in 5."
     )
 
 

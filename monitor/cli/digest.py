@@ -1,4 +1,4 @@
-"""`rag-monitor digest`: the figures of the past week against the week before."""
+"""`rag-monitor digest`: the figures of the past week compared with the week before."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def digest(
     app: Annotated[str | None, typer.Option("--app", callback=_options.app, help="Only this service.")] = None,
     since: Annotated[
         str,
-        typer.Option("--since", metavar="DURATION", help="The period, which ends now. Compared with as much before."),
+        typer.Option("--since", metavar="DURATION", help="The period, which ends now. Compared with the one before."),
     ] = "7d",
     form: Annotated[Form, typer.Option("--format", help="How to print it.")] = Form.TEXT,
     config: ConfigPath = None,
 ) -> None:
-    """Print how the past week compares with the week before: rates, incidents, what to mend, spend, coverage.
+    """Print how the past week compares with the week before: rates, incidents, what to fix, spend, coverage.
 
-    Reads the storage folder, also while a monitor writes it. Says which rates surely changed, which did not, and of
-    which there is too little to say. Exit status 1 when the history cannot be read.
+    Reads the storage folder, even while a monitor writes it. Says which rates changed significantly, which did not, and
+    for which there is too little data. Exit status 1 when the history cannot be read.
     """
     period = _options.read("--since", parse_duration, since)
     if period < _MINUTE:

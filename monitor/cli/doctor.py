@@ -22,12 +22,12 @@ from monitor.telemetry import logs
 def doctor(
     config: ConfigPath = None,
     *,
-    no_judge: Annotated[bool, typer.Option("--no-judge", help="Do not call judges: costs nothing.")] = False,
+    no_judge: Annotated[bool, typer.Option("--no-judge", help="Do not call judges, at no cost.")] = False,
     as_json: Json = False,
 ) -> None:
     """Check everything that the monitor needs: disk, ports, certificates, brokers, receivers, clock and judges.
 
-    Each judge gets about ten short calls, at their price. A running monitor is not disturbed. Exit status 1 when a
+    Each judge gets about ten short calls, which cost money. A running monitor is not disturbed. Exit status 1 when a
     check failed.
     """
     logs.configure("CRITICAL", "text", sys.stderr)

@@ -1,4 +1,4 @@
-"""`rag-monitor documents`: which documents stand behind bad answers, and which are retrieved and never used."""
+"""`rag-monitor documents`: the documents behind bad answers, and those that are retrieved but never used."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ def documents(
     ] = "7d",
     order: Annotated[
         DocumentOrder,
-        typer.Option("--order", help="What comes first: worst, unused, most often retrieved, or risen most."),
+        typer.Option("--order", help="What comes first: worst, unused, most often retrieved, or largest rise."),
     ] = DocumentOrder.WORST,
     search: Annotated[str, typer.Option("--search", help="Only documents with this in their address.")] = "",
-    limit: Annotated[int, typer.Option("--limit", min=1, max=5_000, help="Documents at most.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=5_000, help="Maximum number of documents.")] = 20,
     results: Results = None,
     config: ConfigPath = None,
     as_csv_file: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List the documents that stand behind bad answers, and those that are retrieved and never used.
+    """List the documents behind bad answers, and those that are retrieved but never used.
 
-    Reads the history in the storage folder, also while a monitor writes it, or files of results. Exit status 1 when
+    Reads the history in the storage folder, even while a monitor writes it, or files of results. Exit status 1 when
     there are no scored answers.
     """
     window = _options.read("--since", parse_duration, since)

@@ -1,4 +1,4 @@
-"""`rag-monitor evaluate`: the scores of the running monitor, offline, for every case in files."""
+"""`rag-monitor evaluate`: score every case in files offline, as the running monitor would."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from monitor.quantities import dollars, number_of, percent, timing
 from monitor.statistics.gating import GateDecision
 
 INTERRUPTED = 130
-"""The exit status after Ctrl-C, as shells have it."""
+"""The exit status after Ctrl-C, as in shells."""
 
 
 def evaluate(
@@ -48,13 +48,13 @@ def evaluate(
     prompt: _options.Prompt = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Append results to this file; skip the results it already holds."),
+        typer.Option("--output", "-o", help="Append results to this file; skip results that it already has."),
     ] = None,
     texts: Annotated[
-        bool, typer.Option("--texts", help="With --output: write question, documents, answer and reference beside.")
+        bool, typer.Option("--texts", help="With --output: also write question, documents, answer and reference.")
     ] = False,
     retry_unscored: Annotated[
-        bool, typer.Option("--retry-unscored", help="With --output: score its unscored results again.")
+        bool, typer.Option("--retry-unscored", help="With --output: score the file's unscored results again.")
     ] = False,
     compare: Annotated[
         tuple[Path, Path] | None,
@@ -77,7 +77,7 @@ def evaluate(
     """Score every case in files, without sampling, and print a summary for each evaluator.
 
     Results are JSON Lines in the schema of the sink `jsonl`; with --texts they are rows that can be evaluated again.
-    --fail-on decides by the 95 % interval of the rate, as `gate` does, with --compare that of the candidate.
+    --fail-on decides by the 95 % interval of the rate, as `gate` does; with --compare, by that of the candidate.
 
     Exit status 1: a rate is above its limit, a file or row could not be read, or a result could not be written. 3: not
     enough data to decide. 4: nothing could be judged: every judgement is unscored. 130: interrupted; run the same
@@ -141,7 +141,7 @@ def _sets(paths: list[Path] | None, compare: tuple[Path, Path] | None) -> dict[s
 def _exit_status(
     chosen: Sequence[ConfiguredEvaluator], ended: Mapping[str, FileEvaluation], gate: GateReport | None
 ) -> int:
-    """Return the status of the gate if it is decisive; and say on standard error what else there is."""
+    """Return the exit status, that of the gate unless files were unreadable, and report other problems on stderr."""
     nothing = [why for one in ended.values() if (why := without_judgement(chosen, one.evaluators))]
     for why in nothing:
         report(why)
@@ -189,7 +189,7 @@ def _summary(done: FileEvaluation) -> Iterator[str]:
 
 
 def _without_score(found: Sequence[EvaluatorSummary]) -> Iterator[str]:
-    """Yield for each reason of how many answers evaluators have no score."""
+    """Yield, for each reason, how many answers evaluators have not scored."""
     evaluators: dict[tuple[str, str, int], list[str]] = {}
     for one in found:
         for (outcome, reason), number in _not_scored(one).items():
@@ -304,7 +304,7 @@ def _points(share: float) -> str:
 
 
 def _as_json(ended: Mapping[str, FileEvaluation], differences: Sequence[RateDifference]) -> dict[str, Any]:
-    """Return one JSON object, or one by set with their difference; null if unknown."""
+    """Return one JSON object, or one for each set and their difference; null if unknown."""
     found: dict[str, Any] = {name: _object(done) for name, done in ended.items()}
     if differences:
         found["difference"] = [_difference_object(one) for one in differences]

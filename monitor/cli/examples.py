@@ -1,4 +1,4 @@
-"""`rag-monitor examples`: a rubric with examples out of people's labels."""
+"""`rag-monitor examples`: a rubric with examples from people's labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def examples(
     app: Annotated[
         str | None, typer.Option("--app", callback=_options.app, help="Use only labels of this service.")
     ] = None,
-    number: Annotated[int, typer.Option("--number", min=1, metavar="N", help="Choose so many.")] = 4,
+    number: Annotated[int, typer.Option("--number", min=1, metavar="N", help="How many examples to choose.")] = 4,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE.md", help="Write the rubric to this file.")
     ] = None,
@@ -48,7 +48,7 @@ def examples(
 
 def _lines(found: ExampleProposal, evaluator: str, output: Path) -> Iterator[str]:
     yield f"Examples: {len(found.examples)}. Labelled answers that may be shown to a judge: {found.candidates}."
-    yield f"Left alone, because they measure it: {found.measuring}."
+    yield f"Left out, because they measure the judge: {found.measuring}."
     if found.too_long:
         yield f"Too long, or their texts are no longer kept: {found.too_long}."
     yield ""

@@ -19,7 +19,7 @@ from monitor.storage.history.rows import dump
 
 
 class ShapeName(StrEnum):
-    """The tool that the field names of rows are from."""
+    """The tool whose field names the rows use."""
 
     CASE = "case"
     RAGAS = "ragas"
@@ -61,10 +61,10 @@ def export(
 ) -> None:
     """Export scored answers from the history as JSON Lines: deduplicated, redacted, with an empty label `defect`.
 
-    Fill in `defect` with true or false, and pass the file to `rag-monitor calibrate`. Requires `storage.texts: all`. To
-    find out what a judge misses, label a --sample of all answers: labels of defects alone cannot show it. With
-    --defects the sample is drawn from the defects. --labelled --half test writes the test set of an offline run: the
-    same answers every time, without those on which people disagree. Exit status 1: there is nothing to export.
+    Set `defect` to true or false, and pass the file to `rag-monitor calibrate`. Requires `storage.texts: all`. To find
+    out what a judge misses, label a --sample of all answers: labels of defects alone cannot show it. With --defects,
+    the sample is drawn from the defects. --labelled --half test writes the test set for an offline run: the same
+    answers every time, without those on which people disagree. Exit status 1: there is nothing to export.
     """
     if every and defects:
         raise typer.BadParameter("cannot be used with --defects", param_hint="--all")

@@ -22,13 +22,13 @@ def forget(
     user: Annotated[
         str | None, typer.Option("--user", metavar="ID", help="The id of a user, as in the service's traces.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted, delete nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted; delete nothing.")] = False,
     config: ConfigPath = None,
 ) -> None:
-    """Delete all results, texts and log records of a request or of a user, and what still waits to be evaluated.
+    """Delete all results, texts and log records of a request or of a user, and requests still to be evaluated.
 
-    A running monitor goes on, and drops what it has in work. Aggregated counts stay: they identify no one. Copies in
-    other systems are listed, to be deleted there. Exit status 1 when nothing was found.
+    A running monitor keeps running, and drops such requests in progress. Aggregated counts stay: they identify no one.
+    Copies in other systems are listed, to be deleted there. Exit status 1 when nothing was found.
     """
     if (trace is None) == (user is None) or not (trace or user):
         raise ConfigError("give either --trace ID or --user ID")
@@ -48,7 +48,7 @@ def lines(erased: Erased, *, dry_run: bool) -> Iterator[str]:
     if not dry_run:
         yield "Requests that wait in the spool or are being evaluated are dropped when the monitor reaches them."
     for path in erased.damaged:
-        yield f"This damaged file was set aside and may hold more, delete it by hand: {path}"
+        yield f"This damaged file was set aside and may contain more; delete it by hand: {path}"
     if erased.copies:
-        yield "Delete the copies in other systems there:"
+        yield "Copies in other systems must be deleted there:"
         yield from (f"  {one}" for one in erased.copies)

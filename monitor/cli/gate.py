@@ -1,4 +1,4 @@
-"""`rag-monitor gate`: decide whether a release may go on."""
+"""`rag-monitor gate`: decide whether a release may proceed."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def gate(
         typer.Option("--against", help="Also compare with the previous version, or with --stable at the same time."),
     ] = None,
     times: Annotated[
-        float, typer.Option("--times", min=1.0, help="With --against: how many times as high the rate may be.")
+        float, typer.Option("--times", min=1.0, help="With --against: how many times as high the rate may become.")
     ] = 2.0,
     baseline: Annotated[
         str,
-        typer.Option("--baseline", metavar="DURATION", help="With --against previous: time before the release to use."),
+        typer.Option("--baseline", metavar="DURATION", help="With --against previous: how long before the release."),
     ] = "24h",
     app: Annotated[
         str | None,
@@ -101,9 +101,9 @@ def gate(
         GateTemplate | None, typer.Option("--template", help="Print a template for a rollout controller and exit.")
     ] = None,
 ) -> None:
-    """Decide whether a release may go on: pass, fail, or not enough data.
+    """Decide whether a release may proceed: pass, fail, or not enough data.
 
-    The limits of each rate's 95 % interval decide. Exit status 0: every rate is below its limit, and with --against
+    The bounds of each rate's 95 % interval decide. Exit status 0: every rate is below its limit, and with --against
     less than --times as high. 1: a rate is above its limit. 2: wrong option, or data not available. 3: not enough data
     yet; the output says how much more is needed.
     """

@@ -22,7 +22,7 @@ def health(
     """Check a running monitor: exit status 0 when it is healthy, else 1. For images without a shell or curl.
 
     `/-/healthy` needs no token. With --ready it asks `/-/ready`, which needs the token of the port, and prints what the
-    monitor waits for. Gives up after 5 seconds.
+    monitor is waiting for. Gives up after 5 seconds.
     """
     try:
         healthy, said = client_of(url, token, token_file, ca_file).health(ready=ready)

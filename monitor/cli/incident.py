@@ -23,14 +23,13 @@ def incident(
         typer.Option("--format", help="`markdown` is the draft of a post-mortem."),
     ] = "text",
     note: Annotated[
-        str | None, typer.Option("--note", metavar="TEXT", help="Add a note, in your name, and show nothing.")
+        str | None, typer.Option("--note", metavar="TEXT", help="Add a note under your name; print nothing.")
     ] = None,
     config: ConfigPath = None,
 ) -> None:
-    """Tell the story of an incident: when it began, how far the rate rose, what changed, and the worst answers.
+    """Show an incident: when it began, how far the rate rose, what changed, and the worst answers.
 
-    Reads the storage folder, also while a monitor runs and when it is stopped. Exit status 1 when there is no such
-    incident.
+    Reads the storage folder, whether a monitor is running or not. Exit status 1 when there is no such incident.
     """
     settings, now = configuration.load(config), SystemClock().now()
     with exit_status_1():

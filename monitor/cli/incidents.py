@@ -1,4 +1,4 @@
-"""`rag-monitor incidents`: the incidents that a monitor has kept."""
+"""`rag-monitor incidents`: the incidents that a monitor has stored."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def incidents(
     config: ConfigPath = None,
     as_json: Json = False,
 ) -> None:
-    """List incidents, the newest first: one from the moment an alert on a rate fires to the end of all its alerts.
+    """List incidents, newest first. An incident lasts from the first alert on a rate until all its alerts are over.
 
-    Reads the storage folder, also while a monitor runs. `rag-monitor incident ID` shows one of them.
+    Reads the storage folder, even while a monitor runs. `rag-monitor incident ID` shows one of them.
     """
     now = SystemClock().now()
     begin = now - _options.read("--since", parse_duration, since)

@@ -52,7 +52,7 @@ def init(
         str, typer.Option("--host", help="Look for Prometheus, Alertmanager, Grafana and Kafka on this host.")
     ] = "127.0.0.1",
     timeout: Annotated[
-        str, typer.Option("--timeout", metavar="DURATION", help="How long a server may take.")
+        str, typer.Option("--timeout", metavar="DURATION", help="How long to wait for a server.")
     ] = "500ms",
     environment: Annotated[
         Path | None,
@@ -64,7 +64,7 @@ def init(
     """Write a first configuration from what is found: servers on this machine, API keys, installed frameworks.
 
     Keys are never written, only the names of their variables. Then prints how to connect your service, and what to do
-    next. Nothing is installed, changed or sent but short questions to the usual ports.
+    next. Nothing is installed or changed, and nothing is sent except short probes of the usual ports.
     """
     _options.requires("--traffic", traffic, "--from", captures)
     limit = _options.read("--timeout", parse_duration, timeout)
@@ -107,7 +107,7 @@ def _findings(
     host: str,
     folder: Path,
 ) -> Iterator[str]:
-    """Yield what was found and why it is believed, then where nothing was."""
+    """Yield what was found, with the evidence for it, then what was not found."""
     for server in servers:
         yield f"found {server.kind} at {server.address}: {server.why}"
     for judge in judges:
@@ -118,9 +118,9 @@ def _findings(
     if missing:
         yield f"did not find on {clean(host)}: {', '.join(missing)}"
     if not judges:
-        yield f"did not find a key of a judge: {', '.join(surroundings.variables())}"
+        yield f"did not find an API key for a judge in: {', '.join(surroundings.variables())}"
     if not installed:
-        yield f"did not find a framework in {clean(str(folder))}; --environment names another one"
+        yield f"did not find a framework in {clean(str(folder))}; --environment names another folder"
 
 
 def _instrumentation(installed: Sequence[FrameworkFound]) -> Iterator[str]:
@@ -141,7 +141,7 @@ def _next(output: Path, servers: Sequence[ServerFound], judges: Sequence[JudgeFo
     yield "Next:"
     if judges:
         yield f"  rag-monitor doctor -c {name}     # asks the judge about five known cases"
-    yield f"  rag-monitor run -c {name}        # then http://127.0.0.1:9464/ shows what comes"
+    yield f"  rag-monitor run -c {name}        # then http://127.0.0.1:9464/ shows what arrives"
     yield "  rag-monitor coverage             # what your service sends, and the smallest change that sends the rest"
     if "Prometheus" in found:
         yield f"  rag-monitor rules -c {name} -o rag-monitor-rules.yml   # rule_files of {found['Prometheus']}"

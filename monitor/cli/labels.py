@@ -1,4 +1,4 @@
-"""`rag-monitor labels`: what people said of answers, from and to files and the servers on which people label."""
+"""`rag-monitor labels`: people's labels of answers, from and to files and the servers on which people label."""
 
 from __future__ import annotations
 
@@ -41,9 +41,15 @@ def labels(
     write: Annotated[Path | None, typer.Option("--export", metavar="FILE", help="Write the labels to a file.")] = None,
     draw: Annotated[
         int | None,
-        typer.Option("--draw", min=1, max=1000, metavar="N", help="With --export: write N answers to label instead."),
+        typer.Option(
+            "--draw",
+            min=1,
+            max=1000,
+            metavar="N",
+            help="With --export: write N answers that still need labels instead.",
+        ),
     ] = None,
-    pull: Annotated[Server | None, typer.Option("--pull", help="Read what people said on this server.")] = None,
+    pull: Annotated[Server | None, typer.Option("--pull", help="Read labels from this server.")] = None,
     push: Annotated[Server | None, typer.Option("--push", help="Write the labels to this server.")] = None,
     form: Annotated[
         LabelFormat, typer.Option("--format", help="The format to write. Reading needs no format.")
@@ -56,7 +62,7 @@ def labels(
     since: Annotated[
         str, typer.Option("--since", metavar="DURATION", help="With --pull: answers judged in this period.")
     ] = "30d",
-    reviewer: Annotated[str, typer.Option("--reviewer", help="Who labelled, where the file does not say.")] = "",
+    reviewer: Annotated[str, typer.Option("--reviewer", help="Who labelled, if the file does not say.")] = "",
     good: Annotated[list[str] | None, typer.Option("--good", help="An answer of the tool that means good.")] = None,
     defect: Annotated[
         list[str] | None, typer.Option("--defect", help="An answer of the tool that means defect.")
@@ -81,8 +87,8 @@ def labels(
     --import reads JSON Lines, CSV, and the JSON of Argilla and Label Studio. --draw N with --export, --app and
     --evaluator draws answers so that their labels measure the judge. --pull and --push use the address and key of the
     configured sink `langfuse`, `phoenix` or `mlflow`. --push langfuse --queue puts the judged answers into an
-    annotation queue. --judge prints sensitivity, specificity, kappa and what errors have in common, as the page of the
-    review does. Importing a file twice changes nothing. Exit status 1: something could not be read or sent.
+    annotation queue. --judge prints sensitivity, specificity, kappa and what errors have in common, like the review
+    page. Importing a file twice changes nothing. Exit status 1: something could not be read or sent.
     """
     chosen = [one for one in (read, write, pull, push, judge or None) if one is not None]
     if len(chosen) > 1:
@@ -152,9 +158,9 @@ def _imported(found: LabelImport, *, as_json: bool) -> None:
         echo_json(asdict(found))
     else:
         notes = [f"labels: {found.read}", f"new: {found.new}", f"changed: {found.changed}"]
-        notes.append(f"known already: {found.unchanged}")
-        notes += [f"without a label yet: {found.unlabelled}"] if found.unlabelled else []
-        notes += [f"of requests that were erased: {found.forgotten}"] if found.forgotten else []
+        notes.append(f"already known: {found.unchanged}")
+        notes += [f"not labelled yet: {found.unlabelled}"] if found.unlabelled else []
+        notes += [f"of erased requests: {found.forgotten}"] if found.forgotten else []
         echo_lines(["; ".join(notes)])
     _problems(found.problems)
 
@@ -210,7 +216,7 @@ def _judges(found: Sequence[JudgeReport]) -> Iterator[str]:
             if factor.likewise:
                 yield f"     Most of these errors also have: {', '.join(map(_named, factor.likewise[:3]))}"
         if errors.missed + errors.alarmed and not errors.factors:
-            yield "  Nothing that these errors have in common stands out from chance."
+            yield "  These errors have nothing in common beyond what chance explains."
 
 
 def _named(factor: Factor) -> str:

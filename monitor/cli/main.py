@@ -23,7 +23,7 @@ from monitor import __version__, cli
 
 _OTHERS: Final = frozenset({"main", "console"})
 COMPLETION: Final = "_RAG_MONITOR_COMPLETE"
-"""The variable by which the scripts of `rag-monitor completion` ask what could be typed next."""
+"""The variable by which the scripts of `rag-monitor completion` ask for completions."""
 
 
 class CommandFolder(TyperGroup):
@@ -32,14 +32,14 @@ class CommandFolder(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         nearest: Any = dict.fromkeys(_modules())
-        self.commands = nearest  # typer suggests the nearest of these for a name that is not there
+        self.commands = nearest  # typer suggests the nearest of these for an unknown name
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return their names in alphabetical order."""
+        """Return the names of the commands in alphabetical order."""
         return sorted(_modules())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's signature
-        """Return a command; None where there is no such module."""
+        """Return a command; None if there is no such module."""
         if self.commands.get(cmd_name) is not None:
             return self.commands[cmd_name]
         name = _modules().get(cmd_name)
@@ -47,7 +47,7 @@ class CommandFolder(TyperGroup):
             return None
         one = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         one.command(cmd_name)(getattr(import_module(f"{cli.__name__}.{name}"), name))
-        if not gc.isenabled():  # as `__main__` begins
+        if not gc.isenabled():  # `__main__` disables it
             gc.freeze()
             gc.enable()
         return typer.main.get_command(one)
@@ -58,14 +58,14 @@ class CommandFolder(TyperGroup):
         return super().shell_complete(ctx, incomplete)
 
     def main(self, *given: Any, **named: Any) -> Any:
-        """Run a command, or answer a shell that asks what could be typed next."""
+        """Run a command, or answer a shell that asks for completions."""
         if COMPLETION in os.environ:
-            get_completion_inspect_parameters()  # registers the shells, as typer does with options of its own
-        named.setdefault("complete_var", COMPLETION)  # also where it runs as `python -m monitor`
+            get_completion_inspect_parameters()  # registers the shells, as typer does for its own options
+        named.setdefault("complete_var", COMPLETION)  # also if it runs as `python -m monitor`
         return super().main(*given, **named)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Show the list of commands. To import them all would take as long as to start the monitor."""
+        """Show the list of commands. Importing them all would take as long as starting the monitor."""
         self.commands = {command: TyperCommand(command, help=_help(name)) for command, name in _modules().items()}
         super().format_help(ctx, formatter)
 

@@ -42,26 +42,26 @@ def plan(
         typer.Option(
             "--requests-per-second",
             metavar="N,N",
-            help="Instead: what so much traffic takes with your configuration (mean of a day).",
+            help="Instead: what that much traffic takes with your configuration (average over a day).",
         ),
     ] = None,
     services: Annotated[
         int, typer.Option("--services", metavar="N", help="With --requests-per-second: how many services send it.")
     ] = 1,
     spans: Annotated[
-        int, typer.Option("--spans", metavar="N", help="With --requests-per-second: the spans of a request.")
+        int, typer.Option("--spans", metavar="N", help="With --requests-per-second: spans per request.")
     ] = 6,
     answers_per_session: Annotated[
         int,
         typer.Option(
             "--answers-per-session",
             metavar="N",
-            help="Scored answers of a conversation, which are bad or good together. 1: independent answers.",
+            help="Scored answers per conversation, which are bad or good together. 1: independent answers.",
         ),
     ] = 1,
     price: Annotated[
         float | None,
-        typer.Option("--price-per-evaluation", min=0, help="US dollars. Default: by the price of the judge."),
+        typer.Option("--price-per-evaluation", min=0, help="US dollars. Default: from the price of the judge."),
     ] = None,
     tokens: Annotated[
         str, typer.Option("--tokens", metavar="IN,OUT", help="Tokens per evaluation, to estimate cost.")
@@ -80,7 +80,10 @@ def plan(
     ] = None,
     severe_error: Annotated[
         str,
-        typer.Option("--severe-error", help="For alerts on severe cases: how many harmless answers seem severe once."),
+        typer.Option(
+            "--severe-error",
+            help="For alerts on severe cases: share of harmless answers that one judgement calls severe.",
+        ),
     ] = "0.1%",
     config: ConfigPath = None,
     as_json: Json = False,
@@ -140,7 +143,7 @@ def _two_numbers(text: str) -> tuple[int, int]:
 
 
 def lines(found: Plan) -> Iterator[str]:
-    """Yield the answer in words and tables."""
+    """Yield the plan in words and tables."""
     question, free = found.question, not found.price.dollars
     now, then, limit = (percent(one) for one in (question.rate, question.worse, question.threshold))
     yield f"Time to notice that the defect rate has risen from {now} to {then}"

@@ -34,13 +34,13 @@ def preview(
     since: Annotated[
         str | None,
         typer.Option(
-            "--since", metavar="DURATION", help="Instead of files: recorded traffic of the last ... (e.g. 6h)."
+            "--since", metavar="DURATION", help="Instead of files: traffic recorded in this period, such as 6h."
         ),
     ] = None,
     traffic: Annotated[
         str | None,
         typer.Option(
-            "--traffic", metavar="N/day", help="Requests a day. Default: from the times of the recorded ones."
+            "--traffic", metavar="N/day", help="Requests a day. Default: from the times of the recorded requests."
         ),
     ] = None,
     tokens_out: Annotated[int, typer.Option("--tokens-out", min=0, help="Assumed output tokens per judge call.")] = 200,
@@ -79,7 +79,7 @@ def per_day(text: str) -> float:
 
 
 def lines(found: Preview, *, prompt: bool) -> Iterator[str]:
-    """Yield what becomes of the requests, and those that would be evaluated by a judge."""
+    """Yield what would happen to the requests, and those that would be evaluated by a judge."""
     traffic = found.traffic
     if traffic.logged is not None:
         yield from _logged(traffic.logged)
@@ -118,14 +118,14 @@ def _logged(logged: LoggedTraffic) -> Iterator[str]:
             line = f"{name} applies to {one.applies:,.0f}; its selection cannot be predicted: {one.unpredictable}"
         elif one.unpredictable:
             line += f", by the recorded probabilities: {one.unpredictable}, which cannot be predicted"
-            line += f"; {one.unknown:,.0f} of them have none" if one.unknown else ""
+            line += f"; {one.unknown:,.0f} of them have no recorded probability" if one.unknown else ""
         if one.assumed:
             line += "; it was not configured at the time, so whether it applies is partly assumed"
         yield line
 
 
 def cost_lines(found: Preview, cost: CostEstimate | None, tokens_out: int) -> Iterator[str]:
-    """Yield the cost of a month as a table, and the sampling rate that would notice a change."""
+    """Yield the cost of a month as a table, and the sampling rate at which a change would be noticed."""
     if cost is None:
         yield "the number of requests a day is unknown: give --traffic"
         return
@@ -133,7 +133,9 @@ def cost_lines(found: Preview, cost: CostEstimate | None, tokens_out: int) -> It
         yield f"{cost.requests_per_day:,.0f} requests a day, from {cost.span / 3600:.1f} hours of recorded traffic"
     else:
         yield f"{cost.requests_per_day:,.0f} requests a day, as given"
-    how = "counted by litellm" if found.counted else "estimated, rather too high, as litellm cannot count them"
+    how = (
+        "counted by litellm" if found.counted else "estimated, and probably too high, because litellm cannot count them"
+    )
     yield f"prompt tokens are {how}; {tokens_out} tokens per reply are assumed; follow-up calls are not included"
     for one in found.groups:
         if one.tokens_from == "evaluations":
@@ -146,7 +148,7 @@ def cost_lines(found: Preview, cost: CostEstimate | None, tokens_out: int) -> It
     rows += [_row(one) for one in cost.groups]
     yield from align(rows)
     if found.traffic.logged is None and any(one.adaptive for one in found.groups):
-        yield "budgets, boosts and quotas start empty here and learn nothing: real shares will differ"
+        yield "budgets, boosts and quotas start from scratch here and do not adapt: real shares will differ"
     yield ""
     for group in cost.groups:
         yield _needed(group)
@@ -169,6 +171,6 @@ def _needed(one: GroupCost) -> str:
         f" score {needed.scored_per_hour:,.0f} answers per hour:"
     )
     if needed.share is None:
-        return f"{line} more than there are"
+        return f"{line} more answers than there are"
     cost = f", {dollars(needed.dollars_per_month)} a month" if needed.dollars_per_month else ""
     return f"{line} a sampling rate of {percent(needed.share)}{cost}"

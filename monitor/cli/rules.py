@@ -22,8 +22,8 @@ def rules(
         RuleFormat,
         typer.Option(
             "--format",
-            help="A rules file; a PrometheusRule resource for the operator; Grafana-managed rules, to provision;"
-            " or tests of rules.yml for promtool.",
+            help="A rules file; a PrometheusRule resource for the operator; Grafana-managed rules for provisioning;"
+            " or promtool tests of rules.yml.",
         ),
     ] = RuleFormat.PROMETHEUS,
     output: Annotated[

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 def run(config: ConfigPath = None) -> None:
     """Receive traces, evaluate answers, export metrics, raise alerts.
 
-    On SIGHUP it reads the configuration again. On SIGTERM or Ctrl-C it finishes what it has begun and stops within ten
+    On SIGHUP it reloads the configuration. On SIGTERM or Ctrl-C it finishes what is in progress and stops within ten
     seconds.
     """
     loaded = Loaded.read(config)
@@ -36,8 +36,8 @@ def run(config: ConfigPath = None) -> None:
 
 
 async def _run_until_signal(path: Path | None, loaded: Loaded) -> None:
-    # What is loaded by now lives as long as the process; what comes in are many small objects that are soon gone. So
-    # the garbage collector need not look through all of it again (and not often: see `__main__`).
+    # Everything loaded so far lives as long as the process; traffic makes many small, short-lived objects. So the
+    # garbage collector need not scan the former again (nor run often: see `__main__`).
     gc.collect()
     gc.freeze()
     async with stop_on_signal(STOP_WITHIN) as stop, anyio.create_task_group() as tasks:

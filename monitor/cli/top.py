@@ -48,9 +48,9 @@ def top(
 ) -> None:
     """Watch a running monitor until Ctrl-C: rates, alerts, the worst answers, throughput, lag, and cost of judges.
 
-    Rates cover the time that it is watched, up to five minutes; the second line of a row has the rate since the monitor
-    started. Without a terminal, each change is one line. Exit status 1 when no monitor responds, or when it refuses the
-    token.
+    Rates cover the time since you started to watch, up to five minutes; the second line of a row has the rate since the
+    monitor started. Without a terminal, each change is one line. Exit status 1 when no monitor responds, or when it
+    refuses the token.
     """
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -82,7 +82,7 @@ def watch(
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = _SYSTEM.now,
 ) -> None:
-    """Draw what `watcher` sees until interrupted. A monitor that goes away is waited for."""
+    """Draw what `watcher` sees until interrupted. If the monitor goes away, wait for it to return."""
     began = watcher.status().at
     with open_terminal(console) as draw:
         while True:
@@ -92,7 +92,7 @@ def watch(
 
 
 def view_of(status: MonitorStatus, *, began: float, now: float) -> ConsoleView:
-    """Return what is drawn of a monitor that is watched since the wall-clock second `began`."""
+    """Return the view of a monitor that has been watched since the wall-clock second `began`."""
     rows = [_row(one, status) for one in status.rates if one.since_start.judged]
     order = [_words(state) for state in SEVERITY_ORDER]
     return ConsoleView(
@@ -108,7 +108,7 @@ def view_of(status: MonitorStatus, *, began: float, now: float) -> ConsoleView:
 
 
 def to_object(status: MonitorStatus) -> dict[str, Any]:
-    """Return the JSON object: times in seconds, rates as shares, US dollars; null where nothing is known."""
+    """Return the JSON object: times in seconds, rates as shares, US dollars; null if unknown."""
     return {
         "at": status.at,
         "url": status.url,
@@ -179,7 +179,7 @@ def _row(one: RateStatus, status: MonitorStatus) -> RateRow:
 
 
 def _worst(status: MonitorStatus) -> Iterator[WorstAnswer]:
-    """Yield the worst answers whose texts are stored, those of different apps in turn."""
+    """Yield the worst answers whose texts are stored, alternating between apps."""
     for place in zip_longest(*(one.answers for one in status.worst)):
         for order, answer in zip(status.worst, place, strict=True):
             if answer is not None and answer.response:
@@ -195,7 +195,7 @@ def _worst(status: MonitorStatus) -> Iterator[WorstAnswer]:
 
 
 def _orders(status: MonitorStatus) -> Iterator[str]:
-    """Say by which order the worst answers come, with both AUROCs, as the page does."""
+    """Yield a line for each app: how its worst answers are ordered, with both AUROCs, as on the page."""
     for one in status.worst[:_MAX_ORDERS]:
         if one.answers and one.auroc_before is not None and one.auroc_learned is not None:
             both = f"{one.before} {one.auroc_before:.3f}, {one.learned} {one.auroc_learned:.3f}"
@@ -234,7 +234,7 @@ def _notes(status: MonitorStatus, now: float) -> Iterator[str]:
 
 
 def _skipped(status: MonitorStatus) -> Iterator[str]:
-    """Say which evaluators skip so much that their rates speak of a part of the answers only."""
+    """Yield a line for each evaluator that skips so much that its rate covers only part of the answers."""
     scored: Counter[tuple[str, str]] = Counter()
     for one in status.rates:
         if not one.defect_rule:

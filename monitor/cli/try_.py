@@ -28,7 +28,7 @@ def try_(
         typer.Argument(
             autocompletion=complete_evaluators,
             metavar="EVALUATOR",
-            help="The name of a configured one, or the type of any other.",
+            help="The name of a configured evaluator, or the type of any other.",
         ),
     ],
     *,
@@ -48,8 +48,8 @@ def try_(
 ) -> None:
     """Evaluate one case several times and show the prompt, the reply, the result, and how often it flips.
 
-    Caches are bypassed, and no metric or budget of a running monitor is touched; the calls cost money. Exit status 1
-    when there is no score.
+    Caches are bypassed, and metrics and budgets of a running monitor are not touched; the calls cost money. Exit status
+    1 when there is no score.
     """
     loaded = configuration.load(config)
     logs.configure("ERROR", "text", sys.stderr)

@@ -1,4 +1,4 @@
-"""`rag-monitor unanswered`: what people ask that the service does not answer, by topic."""
+"""`rag-monitor unanswered`: questions that the service does not answer, by topic."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def unanswered(
     config: ConfigPath = None,
     as_json: Json = False,
 ) -> None:
-    """List what people ask that the service does not answer, by topic: nothing was retrieved, or the answer refuses.
+    """List questions that the service does not answer, by topic: nothing was retrieved, or the answer refuses.
 
-    Reads the history in the storage folder, also while a monitor writes it, or files of results. Exit status 1 when
+    Reads the history in the storage folder, even while a monitor writes it, or files of results. Exit status 1 when
     there are no questions.
     """
     window = _options.read("--since", parse_duration, since)
@@ -47,7 +47,7 @@ def unanswered(
     with exit_status_1():
         found = find_unanswered(settings, app=app, window=window, results=results or ())
         if not found.questions:
-            raise MonitorError(f"{app}: no questions that retrieval_empty or refusal_pattern looked at")
+            raise MonitorError(f"{app}: no questions evaluated by retrieval_empty or refusal_pattern")
     report_unread(found.unread)
     if as_json:
         echo_json(dict(as_object(found)))
@@ -58,7 +58,7 @@ def unanswered(
 def lines(report: UnansweredReport, window: float) -> Iterator[str]:
     """Yield the unanswered questions as plain lines, for a person."""
     read = f"{'the newest ' if report.cut else ''}{number_of(report.questions, 'question')}"
-    yield f"{clean(report.app)}, last {format_duration(window)}: {read} looked at."
+    yield f"{clean(report.app)}, last {format_duration(window)}: {read} evaluated."
     if report.rate is not None:
         yield f"Unanswered: {_rate(report.rate)}, about {number_of(report.requests, 'request')}.{_before(report)}"
     for one in report.topics:

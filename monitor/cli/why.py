@@ -28,7 +28,7 @@ def why(
         str | None,
         typer.Argument(
             metavar="[TRACE_ID]",
-            help="A trace id, or a `request_id`: of a row, or TRACE_ID/SPAN_ID of one request.",
+            help="A trace id, or a `request_id`: that of a row, or TRACE_ID/SPAN_ID for one request.",
             show_default=False,
         ),
     ] = None,
@@ -52,7 +52,9 @@ def why(
     config: ConfigPath = None,
     url: Annotated[
         str | None,
-        typer.Option("--url", metavar="URL", help="Ask a running monitor, which also knows what is in progress."),
+        typer.Option(
+            "--url", metavar="URL", help="Ask a running monitor, which also knows about requests in progress."
+        ),
     ] = None,
     token: Token = None,
     token_file: TokenFile = None,
@@ -61,7 +63,7 @@ def why(
 ) -> None:
     """Explain why there is a result or none: each step, and the one setting that would change it.
 
-    By default it reads the storage folder of the configuration, also while a monitor writes it. Exit status 1 when
+    By default it reads the storage folder of the configuration, even while a monitor writes it. Exit status 1 when
     nothing is known.
     """
     if trace is None and evaluator is None:
@@ -87,7 +89,7 @@ def why(
 
 
 def show(answer: Explanation, console: Console | None = None) -> None:
-    """Print an explanation: wrapped and coloured on a terminal, as whole lines anywhere else."""
+    """Print an explanation: wrapped and coloured on a terminal, as whole lines elsewhere."""
     console = console if console is not None else Console()
     if not console.is_terminal:
         for line in lines(answer):

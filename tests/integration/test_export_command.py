@@ -166,14 +166,14 @@ def test_labels_come_in_from_a_file_once_and_go_out_as_the_test_set_with_their_c
     assert "line 20: names no reviewer: set --reviewer\n... and 20 more" in ended.output
     ended = labels(monitor, "--import", path, "--reviewer", "ana")
     assert ended.exit_code == 1
-    assert "labels: 40; new: 39; changed: 0; known already: 0" in ended.output
+    assert "labels: 40; new: 39; changed: 0; already known: 0" in ended.output
     assert f"line 40: no result in the history for '{'0' * 32}'" in ended.output
-    assert "known already: 39" in labels(monitor, "--import", path, "--reviewer", "ana").output
+    assert "already known: 39" in labels(monitor, "--import", path, "--reviewer", "ana").output
 
     assert "labels: 39, written" in labels(monitor, "--export", backup, "--format", "csv").output
     assert backup.stat().st_mode & 0o777 == 0o600
     assert MAIL not in backup.read_text()
-    assert "new: 0; changed: 0; known already: 39" in labels(monitor, "--import", backup).output
+    assert "new: 0; changed: 0; already known: 39" in labels(monitor, "--import", backup).output
 
     disagrees = {"id": rows[1]["id"], "human_label": "good" if rows[1]["defect"] else "defect", "reviewer": "bo"}
     write_rows(path, [disagrees])
@@ -262,5 +262,5 @@ def test_a_label_of_a_request_that_was_erased_is_not_kept(monitor: MonitorProces
     fields = {"app": row["app"], "version": row["version"], "evaluator": EVALUATOR, "weight": 1, "judged_defect": False}
     write_rows(path, [{"id": row["id"], "request_id": row["request_id"], "human_label": "good", **fields}])
     ended = labels(monitor, "--import", path, "--reviewer", "ana")
-    assert "new: 0; changed: 0; known already: 0; of requests that were erased: 1" in ended.output
+    assert "new: 0; changed: 0; already known: 0; of erased requests: 1" in ended.output
     assert row["request_id"] not in {one.request_id for one in LabelReader(state / "labels.db").find()}

@@ -137,7 +137,7 @@ def test_the_tokens_are_those_of_the_whole_prompt():
 def test_the_rate_that_is_needed_follows_from_the_traffic(tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", [row(number) for number in range(10)])
     few = previewed(rows, "-c", written(tmp_path), "--traffic", "100/day")
-    assert "more than there are" in few
+    assert "more answers than there are" in few
     many, more = (previewed(rows, "-c", written(tmp_path), "--traffic", f"{n}/day") for n in (100_000, 1_000_000))
     rates = [float(re.search(r"a sampling rate of ([\d.]+) %", one)[1]) for one in (many, more)]  # type: ignore[index]
     assert rates[0] == pytest.approx(10 * rates[1], rel=0.1)

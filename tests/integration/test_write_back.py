@@ -124,7 +124,7 @@ def test_a_verdict_is_an_annotation_on_the_span_in_phoenix(phoenix: str, tmp_pat
         pushed(tmp_path, "phoenix")
         ours = [one for one in annotations() if one["identifier"] == "rag-monitor:bo"]
         assert [(one["annotator_kind"], one["result"]["label"]) for one in ours] == [("HUMAN", "defect")]
-        assert "known already: 1" in command("labels", "--pull", "phoenix", "-c", tmp_path / "config.yaml").output
+        assert "already known: 1" in command("labels", "--pull", "phoenix", "-c", tmp_path / "config.yaml").output
 
 
 def test_a_repeat_changes_nothing_in_phoenix_and_an_unknown_span_is_a_failure(phoenix: str) -> None:

@@ -1,4 +1,4 @@
-"""The answer of a gate as an exit status, a JSON object and a JUnit report."""
+"""The decision of a gate as an exit status, a JSON object and a JUnit report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXIT_STATUS: Final = {
 
 
 def as_object(report: Report) -> dict[str, Any]:
-    """Return a JSON object. Rates are shares, null where nothing is known or the limit is infinite."""
+    """Return a JSON object. Rates are shares, null if unknown or if the limit is infinite."""
     return {
         "answer": report.answer.value,
         "exit_status": EXIT_STATUS[report.answer],
@@ -30,7 +30,7 @@ def as_object(report: Report) -> dict[str, Any]:
 
 
 def write_junit(report: Report, path: Path) -> None:
-    """Write one test case for each check: a failure where it fails, an error where it is not decided."""
+    """Write one test case for each check: a failure if it fails, an error if it is undecided."""
     answers = [one.decision.answer for one in report.checks]
     undecided = len(answers) - answers.count(GateDecision.PASS) - answers.count(GateDecision.FAIL)
     counts = {"tests": len(answers), "failures": answers.count(GateDecision.FAIL), "errors": undecided}

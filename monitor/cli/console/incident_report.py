@@ -1,6 +1,6 @@
 """An incident for people: a line of a list, a page of plain text, and the draft of a post-mortem in Markdown.
 
-Names and texts in it come from traffic and from people: in Markdown they are escaped, or in a block of code.
+Names and texts in it come from traffic and from people: in Markdown they are escaped, or put in a code block.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from monitor.model.incident import Incident, IncidentAnswer, IncidentRecord, Inc
 from monitor.quantities import human_duration, percent
 
 _SILENT_AFTER: Final = 180.0
-"""Seconds without a check after which an open incident says so: no monitor runs."""
+"""Seconds without a check after which the report of an open incident says that the monitor may be stopped."""
 
 _FENCE: Final = re.compile(r"`{3,}")
 
@@ -86,15 +86,15 @@ def markdown(record: IncidentRecord, now: float) -> Iterator[str]:
     yield from ("", "## What changed", "")
     yield from (f"- {_time(change.at)} UTC: {in_markdown(change.text)}" for change in record.changes)
     if not record.changes:
-        yield "No change of the service, the evaluator or the judge is known from around the onset."
+        yield "No change of the service, the evaluator or the judge is known around the onset."
     yield from ("", "## Diagnosis")
     for title, found in _diagnoses(record):
         yield from ("", f"### {title}", "", *_block("\n".join(map(clean, found))))
     if not record.diagnoses:
-        yield from ("", "There is none.")
+        yield from ("", "None.")
     yield from ("", "## Worst answers")
     if not record.answers:
-        yield from ("", "None are kept.")
+        yield from ("", "None are stored.")
     for number, answer in enumerate(record.answers, 1):
         yield from ("", f"### {number}. {in_markdown(_about(answer))}")
         for name, said in _texts(answer):
@@ -153,7 +153,7 @@ def _threshold(share: float | None) -> str:
 
 
 def _timeline(record: IncidentRecord) -> list[IncidentStep]:
-    """Return all that happened, in the order of time."""
+    """Return everything that happened, in chronological order."""
     one, found = record.incident, list(record.incident.steps)
     if record.onset is not None:
         found.append(IncidentStep(record.onset.at, "The rate rises (best guess)."))
@@ -189,7 +189,7 @@ def _lasted(record: IncidentRecord, now: float) -> str:
 
 
 def _block(text: str) -> list[str]:
-    """Return a block of code that a text cannot end."""
+    """Return a code block whose fence the text cannot close."""
     longest = max((len(one) for one in _FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)
     return [fence, *clean_lines(text), fence]

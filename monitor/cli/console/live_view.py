@@ -38,7 +38,7 @@ Draw = Callable[[ConsoleView], None]
 
 @contextmanager
 def open_terminal(console: Console | None = None) -> Iterator[Draw]:
-    """Give a function that draws a view. On a terminal the last picture stays when the context is left."""
+    """Yield a function that draws a view. On a terminal the last picture stays when the context ends."""
     console = console if console is not None else Console()
     if not console.is_terminal or console.is_dumb_terminal:  # one that cannot move its cursor
         yield _Lines(console).draw
@@ -113,7 +113,7 @@ def lines(before: ConsoleView | None, now: ConsoleView) -> list[str]:
     firing = {_alert_key(alert): alert for alert in now.alerts}
     for key, alert in firing.items():
         risen = key in known and (known[key].severity, alert.severity) == ("warning", "critical")
-        if key not in known or risen:  # a rate has one alert at a time, see the views that make them
+        if key not in known or risen:  # a rate has one alert at a time, see the code that builds the views
             changes.append(f"{at}ALERT {alert.name} {_alert_words(alert)}")
             changes += [f"{at}  worst: {_plain(one)}" for one in now.worst[:1]]
     over = sorted((one.name, *key) for key, one in known.items() if key not in firing)
@@ -122,7 +122,7 @@ def lines(before: ConsoleView | None, now: ConsoleView) -> list[str]:
 
 
 def summary(view: ConsoleView) -> str:
-    """Describe the whole state in one plain line, as a sign of life now and then."""
+    """Describe the whole state in one plain line, printed from time to time as a sign of life."""
     parts = [f"received {view.ledger.get('received', 0)}", *(f"{_of(row)}: {_rate_words(row)}" for row in view.rates)]
     return clean(f"{clock(view.elapsed)} {'; '.join(parts)}")
 
@@ -187,7 +187,7 @@ def _interval(row: RateRow) -> Text:
 
 
 def _contexts(contexts: Mapping[str, Mapping[str, float]]) -> RenderableType:
-    """Draw the share of answers by how their context came about, a row for each of the first apps."""
+    """Draw the share of answers with each context status, in a row for each of the first apps."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
     table.add_column("context of answers,\nsince start", no_wrap=True, overflow="ellipsis", max_width=34)
     for status in ContextStatus:
@@ -234,7 +234,7 @@ def _worst(answers: Sequence[WorstAnswer]) -> RenderableType:
 
 
 def _marked(one: WorstAnswer) -> Text:
-    """Put guillemets around the unsupported parts of an answer, so that they show without colour too."""
+    """Put guillemets around the unsupported parts of an answer, so that they are visible without colour too."""
     answer = clean(one.answer)
     end = min(len(answer), _EXCERPT)
     text = Text()
@@ -278,7 +278,7 @@ def _alert_words(alert: AlertRow) -> str:
 
 
 class _Wide:
-    """Takes all the width there is."""
+    """Takes all the available width."""
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         return Measurement(min(8, options.max_width), options.max_width)
@@ -288,7 +288,7 @@ class _Wide:
 class IntervalBar(_Wide):
     """A rate as a dot on the line of its interval, and the threshold as a stroke; shares from 0 to `scale`.
 
-    None for a limit that is not known. What lies beyond `scale` is drawn at its end.
+    A limit that is not known is None. Values beyond `scale` are drawn at its end.
     """
 
     rate: float | None
@@ -331,7 +331,7 @@ class Axis(_Wide):
 
 @dataclass(frozen=True, slots=True)
 class Sparkline(_Wide):
-    """Shares from 0 to `scale` over time, the newest on the right; a gap where there is none."""
+    """Shares from 0 to `scale` over time, the newest on the right; a missing share is a gap."""
 
     shares: Sequence[float | None]
     scale: float

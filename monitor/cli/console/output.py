@@ -1,4 +1,4 @@
-"""What commands write: texts that cannot steer a terminal, lines, tables, JSON, files, messages."""
+"""What commands write: texts that cannot control a terminal, lines, tables, JSON, files, messages."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _CALL: Final = re.compile(r"@|#|:(?=//)|www(?=\.)", re.IGNORECASE)
 
 
 def clean(text: str) -> str:
-    """Replace all that could steer a terminal, character for character, so that offsets stay valid."""
+    """Replace everything that could control a terminal, character for character, so that offsets stay valid."""
     return text if text.isascii() and text.isprintable() else "".join(map(_harmless, text))
 
 
 def _harmless(character: str) -> str:
     if character in "\n\r\t\v\f\u2028\u2029\x85":
         return " "
-    # Controls, invisible and direction-changing characters, lone surrogates, private use and unassigned; the
-    # joiner that Persian and Indic words need is none of these.
+    # Control, invisible and direction-changing characters, lone surrogates, private use and unassigned code points; not
+    # the joiner that Persian and Indic words need.
     if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn") and character != "\u200c":
         return "\N{REPLACEMENT CHARACTER}"
     return character
 
 
 def in_markdown(text: str) -> str:
-    """Return a text on one line that is no markup in Markdown, and that GitHub and others neither link nor mention."""
+    """Return a text on one line without Markdown markup, in which GitHub and other tools find no link or mention."""
     escaped = _MARKUP.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", clean(text).strip())
     return _CALL.sub("\\g<0>\u200b", escaped).replace("&", "&amp;").replace("<", "&lt;").replace("\u200b", "&#8203;")
 
@@ -53,7 +53,7 @@ def clock(seconds: float) -> str:
 
 
 def echo_lines(lines: Iterable[str]) -> None:
-    """Print each line as it comes."""
+    """Print each line as it arrives."""
     for line in lines:
         typer.echo(line)
 
@@ -64,17 +64,17 @@ def report(message: str) -> None:
 
 
 def echo_json(value: Any) -> None:
-    """Print a JSON object, indented; a named tuple becomes an array, half a surrogate pair a question mark."""
+    """Print a JSON object, indented. A named tuple becomes an array, an unpaired surrogate a question mark."""
     try:
         written = orjson.dumps(value, default=list, option=orjson.OPT_INDENT_2)
-    except orjson.JSONEncodeError:  # a name from a trace that is no UTF-8
+    except orjson.JSONEncodeError:  # a name from a trace that is not UTF-8
         written = json.dumps(value, default=list, ensure_ascii=False, indent=2).encode("utf-8", "replace")
     typer.echo(written.decode())
 
 
 def unread_line(number: int) -> str:
     """Say how many lines of files of results could not be read."""
-    return f"{number:,} lines hold no result and were left out."
+    return f"{number:,} lines are not results and were left out."
 
 
 def report_unread(number: int) -> None:
@@ -105,7 +105,7 @@ def exit_status_1() -> Iterator[None]:
 
 
 def prompt_lines(one: Exchange) -> Iterator[str]:
-    """Yield the messages that were sent; only what could steer a terminal is replaced."""
+    """Yield the messages that were sent; only characters that could control a terminal are replaced."""
     for message in one.call.messages:
         yield f"[{message['role']}]"
         yield from clean_lines(message["content"])
@@ -117,7 +117,7 @@ def clean_lines(text: str) -> list[str]:
 
 
 def trouble_lines(statuses: Mapping[str, EvaluatorStatus]) -> Iterator[str]:
-    """Yield a line for each evaluator that needs attention, the gravest first."""
+    """Yield a line for each evaluator that needs attention, most severe first."""
     for state in PRECEDENCE:
         for name, one in sorted(statuses.items()):
             if one.state == state and state not in (State.OK, State.NEVER_RUN):
@@ -134,12 +134,12 @@ def align(rows: Sequence[Sequence[str]], *, left: int = 1) -> Iterator[str]:
 
 
 def line_width() -> int:
-    """Return how many characters a line may have: those of the terminal, or 100 where the output is no terminal."""
+    """Return how many characters a line may have: the width of the terminal, or 100 if the output is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PLAIN_WIDTH
 
 
 def fit(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """Yield a table in lines of at most `width`: columns that do not fit follow in a table below, with the first one.
+    """Yield a table in lines of at most `width`. Columns that do not fit follow in a table below, after the first one.
 
     A first column wider than a third of the line is cut. A single column may still be too wide.
     """

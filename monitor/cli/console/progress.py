@@ -16,9 +16,9 @@ from monitor.telemetry import logs
 
 
 class Bars:
-    """Shows progress as bars on standard error while that is a terminal; beside them only warnings are logged.
+    """Shows progress as bars on standard error if that is a terminal; meanwhile only warnings are logged.
 
-    `beside_output`: results are printed while a bar shows. Where these go to a terminal themselves there is no bar.
+    `beside_output`: results are printed while a bar shows. If they go to a terminal too, there is no bar.
     """
 
     def __init__(self, *, beside_output: bool = False) -> None:
@@ -41,7 +41,7 @@ class Bars:
     def _bar(self, total: int, name: str, columns: Sequence[ProgressColumn]) -> Iterator[Callable[[int], object]]:
         console = Console(stderr=True)
         hidden = self._beside_output and sys.stdout.isatty()
-        # What FORCE_COLOR makes of a file is no terminal, and a dumb one cannot move its cursor.
+        # FORCE_COLOR does not make a file a terminal, and a dumb terminal cannot move its cursor.
         shown = sys.stderr.isatty() and not console.is_dumb_terminal and not hidden
         named = (TextColumn("{task.description}", markup=False), BarColumn(), *columns)
         with Progress(*named, console=console, transient=True, disable=not shown) as bar:
@@ -50,7 +50,7 @@ class Bars:
 
 
 def _bytes(paths: Iterable[Path]) -> int:
-    """Add up the sizes; the reader itself complains of what cannot be read."""
+    """Add up the sizes. Files that cannot be read are reported by the reader itself."""
     total = 0
     for path in paths:
         try:

@@ -1,4 +1,4 @@
-"""What there is to see of a running monitor at one moment: rates, alerts, the worst answers, the ledger."""
+"""A snapshot of a running monitor for display: rates, alerts, the worst answers, the ledger."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Severity: TypeAlias = Literal["warning", "critical"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateRow:
-    """One evaluator on one app. Rates are shares, 0 to 1; None where nothing was judged.
+    """One evaluator on one app. Rates are shares, 0 to 1; None if nothing was judged.
 
-    `trend` holds the defect rate of consecutive short intervals, oldest first, None for an interval without a score.
-    `threshold` is that of the least severity which is configured. `since_start` is the rate since the monitor was
-    started and how many were judged for it, where that is another one.
+    `trend` has the defect rate of consecutive short intervals, oldest first, None for an interval without a score.
+    `threshold` is that of the lowest configured severity. `since_start` is the rate since the monitor was started and
+    the number of judged answers behind it, if it differs from the shown one.
     """
 
     evaluator: str
@@ -34,7 +34,7 @@ class RateRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRow:
-    """A firing alert. `lower` is the limit that was held against `threshold`; `window` and `firing_for` in seconds."""
+    """A firing alert. `lower` is the limit compared with `threshold`; `window` and `firing_for` are in seconds."""
 
     name: str
     severity: Severity
@@ -62,11 +62,11 @@ class WorstAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleView:
-    """Everything shown at one moment. `elapsed` is seconds since the start; `phase` says in words what is happening.
+    """Everything shown at one moment. `elapsed` is in seconds since the start; `phase` says what is happening.
 
-    `window` is the number of seconds that the rates are taken over, None for since the start. `ledger` maps outcomes to
-    traces, `received` first; `contexts` apps to the shares of answers by how their context came about; `addresses`
-    names to addresses, in the order to show them. `notes` are plain lines.
+    `window` is the number of seconds that the rates cover, None for everything since the start. `ledger` maps outcomes
+    to numbers of traces, `received` first; `contexts` maps apps to the share of answers with each context status;
+    `addresses` maps names to addresses, in display order. `notes` are plain lines.
     """
 
     elapsed: float

@@ -25,10 +25,10 @@ def run_demo(
     until: Callable[[ConsoleView], bool] | None = None,
     console: Console | None = None,
 ) -> None:
-    """Start a monitor, feed it and show it until `until` holds of what is shown, or until Ctrl-C or SIGTERM.
+    """Start a monitor, feed it and show it until `until` returns true for a view, or until Ctrl-C or SIGTERM.
 
-    Then the monitor drains and stops; further signals change nothing. Raises a `MonitorError` of the monitor or the
-    feeder as itself.
+    Then the monitor drains and stops; further signals change nothing. A `MonitorError` of the monitor or the feeder is
+    raised unchanged.
     """
 
     async def main() -> None:
@@ -47,10 +47,10 @@ async def show(
     every: float = 0.5,
     stop: anyio.Event | None = None,
 ) -> None:
-    """Run `feed` and draw `next_view()` every `every` seconds, until `until` holds of a view or `stop` is set.
+    """Run `feed` and draw `next_view()` every `every` seconds, until `until` returns true for a view or `stop` is set.
 
-    On a terminal a live table; elsewhere one plain line for each change, and one now and then as a sign of life. A feed
-    that ends is let end; one that raises ends the show.
+    Draws a live table on a terminal; elsewhere prints one plain line for each change, and one from time to time as a
+    sign of life. A feed may end without ending the show; one that raises ends it.
     """
     stop = stop or anyio.Event()
 

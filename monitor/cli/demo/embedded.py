@@ -50,7 +50,7 @@ def settings(folder: Path, ports: Sequence[int]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A running monitor: what to show of it now, and the traffic to feed it with."""
+    """A running monitor: what to show of it now, and the function that feeds it with traffic."""
 
     next_view: Callable[[], ConsoleView]
     feed: Callable[[], Awaitable[object]]
@@ -62,9 +62,9 @@ async def start(
     traces_per_second: float = TRACES_PER_SECOND,
     clock: Clock | None = None,
 ) -> AsyncIterator[Started]:
-    """Start the monitor; leaving the context drains it and removes its folder. Its log is written there.
+    """Start the monitor; its log is written to its folder. Leaving the context drains it and removes the folder.
 
-    `schedule` is that of the service with answers that get worse; `traces_per_second` counts both services.
+    `schedule` applies to the service whose answers get worse; `traces_per_second` is for both services together.
     """
     clock = clock if clock is not None else SystemClock()
     with ExitStack() as stack:
@@ -139,7 +139,7 @@ def phase(schedule: feeder.Schedule, elapsed: float) -> str:
 
 
 def _port(preferred: int) -> int:
-    """Return `preferred` where it is free on loopback, else any free port."""
+    """Return `preferred` if it is free on loopback, else any free port."""
     for port in (preferred, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -24,7 +24,7 @@ from monitor.errors import InvalidData
 
 TRAFFIC = Path(__file__).parent / "traffic"
 DEGRADING, STEADY = "acme-support", "acme-docs"
-"""The recorded services: one with answers that get worse in the demo, one with answers that do not."""
+"""The recorded services: one whose answers get worse in the demo, and one whose answers do not."""
 
 _QUESTIONS_PER_SESSION = 3
 _TICK = 0.25
@@ -61,7 +61,7 @@ class Recording:
 
 @dataclass(slots=True)
 class Sent:
-    """What was sent so far, in traces; `unsupported` are among `traces`. `retries` counts refused deliveries."""
+    """Numbers of traces sent so far; `unsupported` are included in `traces`. `retries` counts refused deliveries."""
 
     traces: int = 0
     unsupported: int = 0
@@ -83,9 +83,9 @@ def freshen(
 ) -> ExportTraceServiceRequest:
     """Copy one recorded trace under new ids, its times moved so that the last span ends at `ended_ns`.
 
-    Parents and links are mapped with the spans they point at. An id that the trace does not hold gets a new one too,
-    the same wherever it stands. `session` replaces the recorded `session.id`: users who keep coming back would make
-    the answers of a recording look like a handful of conversations.
+    Parents and links are mapped together with the spans they point at. An id that is not in the trace also gets a new
+    one, the same at every occurrence. `session` replaces the recorded `session.id`: users who keep coming back would
+    make the answers of a recording look like a handful of conversations.
     """
     fresh = ExportTraceServiceRequest()
     fresh.CopyFrom(trace)
@@ -125,9 +125,9 @@ async def feed(
 ) -> None:
     """Send each service's traces to `endpoint` (`http://127.0.0.1:4318/v1/traces`) until cancelled.
 
-    `traces_per_second` is that of all services together. A refused delivery (503 and the like, or no connection) is
-    sent again after the time that the answer asks for. `sent` is kept up to date. Raises `InvalidData` when the
-    endpoint answers that the traffic is wrong.
+    `traces_per_second` is for all services together. A refused delivery (503 and the like, or no connection) is sent
+    again after the time that the response asks for. `sent` is kept up to date. Raises `InvalidData` when the endpoint
+    responds that the traffic is wrong.
     """
     if not endpoint.startswith("http://"):
         raise InvalidData(f"the endpoint must be http://HOST:PORT/PATH, not {endpoint!r}")
@@ -163,7 +163,7 @@ async def feed(
 
 
 async def _deliver(client: httpx.AsyncClient, endpoint: str, body: bytes, sent: Sent) -> None:
-    """Send until it is taken."""
+    """Send until it is accepted."""
     compressed = gzip.compress(body, 1)
     headers = {"content-type": "application/x-protobuf", "content-encoding": "gzip"}
     while True:
@@ -200,7 +200,7 @@ def _seconds(retry_after: str | None) -> float:
 
 
 def _traces(path: Path) -> tuple[ExportTraceServiceRequest, ...]:
-    """Read the traces of one recording, each as a request of its own with its resources and scopes."""
+    """Read the traces of one recording, each as a separate request with its resources and scopes."""
     recorded = ExportTraceServiceRequest.FromString(gzip.decompress(path.read_bytes()))
     found: dict[bytes, ExportTraceServiceRequest] = defaultdict(ExportTraceServiceRequest)
     for group in recorded.resource_spans:

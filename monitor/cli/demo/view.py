@@ -49,7 +49,7 @@ def rates(windows: Windows, states: Sequence[AlertState], now: float) -> list[Ra
 
 
 def alerts(states: Sequence[AlertState], now: float) -> list[AlertRow]:
-    """Return the firing alert of each app and evaluator; of two, the critical one."""
+    """Return the firing alert of each app and evaluator; if two fire, the critical one."""
     rows: dict[tuple[str, str], AlertRow] = {}
     for state in sorted(states, key=lambda one: one.severity is not Severity.CRITICAL):
         if state.firing and state.name in _RATES and state.estimate is not None and state.threshold is not None:
@@ -71,7 +71,7 @@ def alerts(states: Sequence[AlertState], now: float) -> list[AlertRow]:
 
 
 def ledger(metrics: Metrics) -> Mapping[str, int]:
-    """Return the traces received and pending, and how requests and traces without any ended, over all apps."""
+    """Return the traces received and pending, and the outcomes of requests and of traces without any, over all apps."""
     counted = {"received": int(total(metrics.traces_received))}
     for labels, number in (*samples(metrics.requests_ended), *samples(metrics.traces)):
         if labels["outcome"] != "read":
@@ -110,9 +110,9 @@ class Latest(Sink):
 
 
 def _trend(windows: Windows, app: str, evaluator: str, now: float) -> list[float | None]:
-    """Defect rates of consecutive intervals of 10 s, oldest first; the newest holds the running interval as well.
+    """Return the defect rates of consecutive intervals of 10 s, oldest first; the newest includes the running interval.
 
-    Differences of ever longer windows.
+    They are differences of ever longer windows.
     """
     sums = [windows.sums(app, evaluator, _STEP * steps, now) for steps in range(1, _STEPS + 1)]
     found: list[float | None] = []

@@ -138,7 +138,7 @@ def test_the_command_says_since_when_and_what_in_plain_words(tmp_path: Path) -> 
 def test_the_command_says_that_nothing_stands_out(tmp_path: Path) -> None:
     said = told(written(tmp_path / "r.jsonl", results(common), texts=True), folder=tmp_path)
     assert "Nothing stands out. With " in said
-    assert "of the rise or more would have been seen 4 times in 5." in said
+    assert "of the rise or more would have been found 4 times in 5." in said
 
 
 def test_the_command_says_what_everything_has_since_then(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_the_commands_read_files_and_say_how_many_lines_they_left_out(stored: tu
     assert "Other questions" in unanswered.stdout or "product" in unanswered.stdout
     for done in (documents, unanswered):
         assert done.exit_code == 0
-        assert done.stderr == "4 lines hold no result and were left out.\n"
+        assert done.stderr == "4 lines are not results and were left out.\n"
     missing = command("unanswered", *given, "--results", folder / "gone.jsonl")
     assert (missing.exit_code, missing.stderr) == (1, f"{folder / 'gone.jsonl'}: No such file or directory\n")
 

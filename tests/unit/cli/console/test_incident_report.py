@@ -103,7 +103,7 @@ def test_what_ended_it_is_said_and_of_one_that_nobody_checks_any_more_when_it_la
 
 def test_a_bare_incident_can_be_told():
     bare = IncidentRecord(incident=replace(ONE, peak=None, steps=(), version=""))
-    assert any("None are kept." in line for line in markdown(bare, NOW))
+    assert any("None are stored." in line for line in markdown(bare, NOW))
     assert list(text(bare, NOW))
     assert rows([bare], NOW)[1][6] == "-"
 
