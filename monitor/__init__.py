@@ -1,7 +1,7 @@
 """rag-monitor: the online quality monitor that runs beside a production RAG service.
 
-What Python programs use stands here (docs/python.md), what plug-ins use in `monitor.plugins`, what their tests use in
-`monitor.testing`. Each name is imported when it is first used, so that importing this package costs nothing.
+This module has the names that Python programs use (docs/python.md); plug-ins use `monitor.plugins`, and their tests
+`monitor.testing`. Each name is imported when it is first used, so importing this package costs nothing.
 """
 
 from __future__ import annotations

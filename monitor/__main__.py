@@ -10,13 +10,15 @@ from monitor.errors import ConfigError
 
 
 def main() -> None:
-    """Run the command line; a wrong configuration is a message and exit status 2, not a traceback."""
+    """Run the command line; a wrong configuration ends with a message and exit status 2, not a traceback."""
     if sys.argv[1:2] == ["run"]:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it asks for a reload, and must not end what is still starting
-    # What is imported stays, and looking through it takes a tenth of a start: `cli.main` begins with what comes after.
+        signal.signal(
+            signal.SIGHUP, signal.SIG_IGN
+        )  # it asks for a reload, and must not end a process that is starting
+    # Imported objects stay, and scanning them takes a tenth of the start. `cli.main` enables collection afterwards.
     gc.disable()
     gc.set_threshold(50_000, 20, 20)
-    from monitor.cli.main import app  # noqa: PLC0415 - so that even an import that fails is reported like the rest
+    from monitor.cli.main import app  # noqa: PLC0415 - so that a failing import is reported like any other error
 
     try:
         app()

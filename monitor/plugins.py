@@ -1,6 +1,6 @@
 """Everything that an evaluator, a dialect, a source, a sink or a sampler of your own imports from this project.
 
-These names stay as they are within a major version (docs/stability.md). docs/extending.md says how to write a plug-in;
+These names do not change within a major version (docs/stability.md). docs/extending.md says how to write a plug-in;
 `monitor.testing` helps to test it.
 """
 

@@ -27,7 +27,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]?i?B?)")
 
 
 def parse_duration(value: object) -> float:
-    """Seconds, >= 0, from a number of seconds or a text such as `30s`, `1m30s`, `7d`. Raises `ValueError`."""
+    """Return seconds, >= 0, from a number of seconds or a text such as `30s`, `1m30s`, `7d`. Raises `ValueError`."""
     if isinstance(value, str) and _DURATION.fullmatch(value.strip()):
         seconds = sum(float(n) * _SECONDS[unit] for n, unit in re.findall(r"(\d+(?:\.\d+)?)(ms|[smhdw])", value))
         if math.isfinite(seconds):
@@ -36,7 +36,7 @@ def parse_duration(value: object) -> float:
 
 
 def parse_size(value: object) -> int:
-    """Bytes, >= 0, from a number or a text such as `2GiB`, `500MB`. Raises `ValueError`."""
+    """Return bytes, >= 0, from a number or a text such as `2GiB`, `500MB`. Raises `ValueError`."""
     if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())) and match[2] in _BYTES:
         size = float(match[1]) * _BYTES[match[2]]
         if math.isfinite(size):
@@ -113,7 +113,7 @@ def timing(seconds: float) -> str:
 
 
 def dollars(amount: float) -> str:
-    """Write an amount so that the price of a single evaluation shows: `$0.00042`, `$12.60`; a dash for nothing."""
+    """Write an amount so that even the price of a single evaluation shows: `$0.00042`, `$12.60`; a dash for nothing."""
     if not amount:
         return "-"
     return f"${amount:.2f}" if amount >= 1 else f"${amount:.2g}" if amount >= 0.0001 else f"${amount:.1e}"  # noqa: PLR2004

@@ -1,9 +1,9 @@
 """Finds the components of a folder, and of installed plug-ins, and reads one from its configuration entry.
 
 The name of a file is the `type` in the configuration: `type: otlp_http` under `sources` is the one component class in
-`monitor/sources/otlp_http.py`, imported only when it is asked for. A plug-in registers its class under the entry-point
-group `rag_monitor.sources` (evaluators, sinks, samplers alike), with the `type` as the entry's name. Markdown rubrics
-in `monitor/evaluators/rubrics/` are types too; `monitor/evaluators/rubric.py` makes a class of each.
+`monitor/sources/otlp_http.py`, imported only when it is requested. A plug-in registers its class under the entry-point
+group `rag_monitor.sources` (likewise for evaluators, sinks and samplers), with the `type` as the entry's name. Markdown
+rubrics in `monitor/evaluators/rubrics/` are types too; `monitor/evaluators/rubric.py` makes a class of each.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def types(folder: str) -> tuple[str, ...]:
 def component(folder: str, type_name: str, contract: type[C]) -> type[C]:
     """Return the class of the type `type_name` in `folder`.
 
-    Raises `ConfigError` with the known names, or with what is wrong with a plug-in.
+    Raises `ConfigError` that lists the known names, or says what is wrong with a plug-in.
     """
     if type_name not in types(folder):
         there_are = f"there are: {', '.join(types(folder))}"
@@ -66,9 +66,9 @@ def read(
     also: Sequence[str] = (),
     meant: Callable[[type[C]], Mapping[str, str]] = lambda _chosen: {},
 ) -> C:
-    """Return the component that a configuration entry describes. `place` (`sources[0]`) starts every message.
+    """Return the component that a configuration entry describes. `place` (`sources[0]`) begins every message.
 
-    `also` are the keys of such an entry that are read elsewhere, `meant` returns hints by unknown key. Raises
+    `also` are the keys of such an entry that are read elsewhere; `meant` returns hints by unknown key. Raises
     `ConfigError` that names the place, the key, the value and what is allowed.
     """
     options = dict(entry)
@@ -90,7 +90,7 @@ def read(
     except Exception as error:
         if type_name not in _plugged(folder):
             raise
-        # Not what it says: that may repeat an option that is a secret.
+        # Without its message, which may repeat a secret option.
         why = f"{type(error).__name__}{_place(error)}"
         raise ConfigError(f"{place}: the plug-in {type_name!r} cannot read its options: {why}") from None
     return made
@@ -124,13 +124,13 @@ def _load(point: importlib.metadata.EntryPoint, folder: str, contract: type[T]) 
     plug_in = f"the plug-in {point.value!r} for {folder}/{point.name}"
     try:
         loaded = point.load()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - to import runs any code
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - an import runs arbitrary code
         said = f"{type(error).__name__}: {error}{_place(error)}"
         raise ConfigError(f"{plug_in} cannot be imported: {said}") from None
     if not (inspect.isclass(loaded) and issubclass(loaded, contract)):
         raise ConfigError(f"{plug_in} is not a subclass of {contract.__name__}")
     lacking = [f"the method {name}" for name in sorted(getattr(loaded, "__abstractmethods__", ()))]
-    options = getattr(loaded, "model_fields", {})  # an evaluator may take what it is from its options
+    options = getattr(loaded, "model_fields", {})  # an evaluator may set class fields from its options
     declared = {
         name: kind
         for name, kind in _declared(contract).items()
@@ -138,7 +138,7 @@ def _load(point: importlib.metadata.EntryPoint, folder: str, contract: type[T]) 
     }
     lacking += [f"the class field {name}" for name in declared if not hasattr(loaded, name)]
     if lacking:
-        raise ConfigError(f"{plug_in} lacks {', '.join(lacking)}")
+        raise ConfigError(f"{plug_in} does not define {', '.join(lacking)}")
     for name, kind in declared.items():
         if not _is_of(kind, getattr(loaded, name)):
             raise ConfigError(f"{plug_in}: the class field {name} must be of the type {_type_in_words(kind)}")
@@ -146,7 +146,7 @@ def _load(point: importlib.metadata.EntryPoint, folder: str, contract: type[T]) 
 
 
 def _declared(contract: type) -> dict[str, Any]:
-    """Return the class fields that a contract of ours declares, with their types."""
+    """Return the class fields that one of our contracts declares, with their types."""
     found: dict[str, Any] = {}
     for base in contract.__mro__:
         if base.__module__.startswith("monitor."):
@@ -158,7 +158,7 @@ def _declared(contract: type) -> dict[str, Any]:
 
 
 def _is_of(kind: Any, value: object) -> bool:
-    """Return whether a value is of a type, not only convertible to it; a set may stand for a frozen one."""
+    """Return whether a value is of a type, not only convertible to it; a set may be used for a frozen set."""
     try:
         return bool(TypeAdapter(kind).validate_python(value) == value)
     except ValidationError:

@@ -1,4 +1,4 @@
-"""For tests of plug-ins: a judge that answers from a script, a sink that keeps its results, a clock moved by hand.
+"""Helpers for tests of plug-ins: a judge that answers from a script, a sink that keeps results, a manual clock.
 
 A case is built by `monitor.Case.from_texts`. docs/python.md shows such tests.
 """
@@ -22,7 +22,7 @@ ScriptedAnswer: TypeAlias = "Verdict | Mapping[str, Any] | JudgeError"
 
 
 class ScriptedJudge:
-    """A judge that answers with a function of the question, or from a list in order. It records the questions.
+    """A judge that answers by a function of the question, or from a list in order. It records the questions.
 
     A question after the end of the list raises `JudgeError` with the reason `shutdown`.
     """
@@ -41,12 +41,12 @@ class ScriptedJudge:
         if callable(answers):
             self._answer: Callable[[Any], ScriptedAnswer] = answers
         else:
-            end = JudgeError(UnscoredReason.SHUTDOWN, "the script is over")
+            end = JudgeError(UnscoredReason.SHUTDOWN, "the script has ended")
             listed = iter(answers)
             self._answer = lambda _question: next(listed, end)
 
     async def ask(self, question: Question | Prompt) -> Verdict:
-        """Return the next answer. Raises `JudgeError` where the script says so."""
+        """Return the next answer. Raises `JudgeError` if the script says so."""
         self.questions.append(question)
         answer = self._answer(question)
         if isinstance(answer, JudgeError):
@@ -61,7 +61,7 @@ class RecordingSink(Sink):
 
     @property
     def results(self) -> list[EvaluationResult]:
-        """The results so far, in the order in which they came."""
+        """The results so far, in order of arrival."""
         return self._results
 
     async def deliver(self, results: Sequence[EvaluationResult]) -> None:

@@ -1,4 +1,4 @@
-"""Sends the digest at its set times: once to each receiver, over restarts too, and again what was not accepted."""
+"""Sends the digest at its set times, once to each receiver, even across restarts; retries failed deliveries."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _LONGEST_READING: Final = 300.0  # seconds
 
 
 async def read_digest(request: DigestRequest) -> Digest:
-    """Read a digest beside the monitor. Raises `MonitorError`."""
+    """Read a digest in a separate process. Raises `MonitorError`."""
     return await in_own_process(build_digest, request, name="reading the digest", longest=_LONGEST_READING)
 
 
 class _Place(NamedTuple):
-    """One address of a receiver: what is sent once."""
+    """One address of a receiver, which gets each digest once."""
 
     name: str
     receiver: str
@@ -93,7 +93,7 @@ class DigestSender:
         return found
 
     def _restore(self, places: list[_Place]) -> None:
-        """Take up what was sent by the process before. What is new begins now, and so does a new schedule."""
+        """Restore what the previous process sent. New places and new schedules begin now."""
         kept, now = self._runtime.kept.load(_STATE) or {}, self._runtime.clock.now()
         known = kept.get("sent") if kept.get("every") == self._schedule_text() else None
         sent = known if isinstance(known, Mapping) else {}
@@ -112,7 +112,7 @@ class DigestSender:
         while True:
             now = self._runtime.clock.now()
             due = times.latest(now)
-            if self._sent[place.name] > times.following(now):  # the clock was far ahead, and has been set right
+            if self._sent[place.name] > times.following(now):  # the clock was far ahead and has been corrected
                 self._sent[place.name] = due
             if self._sent[place.name] >= due:
                 await sleep(min(times.following(now) - now, self._every))
@@ -138,13 +138,13 @@ class DigestSender:
         return True
 
     async def _settle(self, place: _Place, due: float, outcome: str) -> None:
-        """Keep on the disk that this due time is done."""
+        """Save to disk that this due time is done."""
         self._sent[place.name] = due
         self._runtime.metrics.digests.labels(place.receiver, outcome).inc()
         await self._runtime.kept.flush(_STATE)
 
     async def _message_of(self, times: DueTimes, due: float) -> ScheduledMessage:
-        """Return the digest that ends at a due time; it is read once for all receivers. Raises `MonitorError`."""
+        """Return the digest that ends at a due time, read once for all receivers. Raises `MonitorError`."""
         async with self._building:
             if self._message is None or self._message[0] != due:
                 since = times.latest(due - 1)

@@ -1,6 +1,6 @@
-"""One life of the monitor, with one configuration: it restores what is stored, runs the pipeline, then drains.
+"""One life of the monitor, with one configuration: it restores stored state, runs the pipeline, then drains.
 
-A process has one life more after each reload.
+Each reload begins another life in the same process.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from monitor.web.rates import qualities
 
 _ALERTS: Final = "alerts"
 _PUBLISHED_LAST: Final = 2_000
-"""Results that the spool may not know as published after a crash: it notes them every half second."""
+"""Published results that the spool may have missed in a crash: it records them only every half second."""
 
 
 async def live(
@@ -73,9 +73,9 @@ async def live(
 ) -> None:
     """Run the monitor until `ending`, then drain.
 
-    `started` is called before the receivers listen, `up` runs beside them and gets the event that all listen.
-    `alerts_every`: seconds between two looks at the alerts. Raises `ConfigError` (perhaps within an exception group)
-    when it can never work: a port in use, a folder that cannot be written, a model without a price under a budget.
+    `started` is called before the receivers listen; `up` runs beside them and gets the event that is set once all
+    listen. `alerts_every`: seconds between two checks of the alerts. Raises `ConfigError` (possibly within an exception
+    group) if it can never work: a port in use, a folder that cannot be written, a model without a price under a budget.
     """
     config, clock = config.as_run(), process.clock
     plan = memory_limits.plan(config)
@@ -130,7 +130,7 @@ async def live(
 
 
 async def _restore(config: Config, parts: Parts, made: ScoringParts) -> None:
-    """Take up what the history knows: windows, baselines, generations, the names of apps and external evaluators."""
+    """Restore from the history: windows, baselines, generations, the names of apps and external evaluators."""
     running, now = parts.running, parts.running.runtime.clock.now()
     history, label = running.history, running.runtime.metrics.app
     named = [policy.app for policy in config.alerts if policy.app is not None]
@@ -151,14 +151,16 @@ async def _restore(config: Config, parts: Parts, made: ScoringParts) -> None:
 async def _replayed_results(
     config: Config, parts: Parts, made: ScoringParts
 ) -> Callable[[], Coroutine[Any, Any, None]] | None:
-    """Replay past results to the samplers. From the history at once; else returns the task that goes on replaying.
+    """Replay past results to the samplers: from the history at once, else return the task that keeps replaying.
 
-    What the history holds was published, even if a crash came before the spool had noted that.
+    Everything in the history was published, even if a crash came before the spool had recorded that.
     """
     history = parts.running.history
     with contextlib.suppress(MonitorError):
         made.publisher.remember(await history.newest_ids(_PUBLISHED_LAST))
-    memory = next((sink for sink in config.sinks if sink.memory == "fleet"), history)  # only one: else twice
+    memory = next(
+        (sink for sink in config.sinks if sink.memory == "fleet"), history
+    )  # only one source, or results would count twice
     on_result = partial(made.evaluation.on_past_result, delivered=memory is not history)
     replay = partial(warm_start.replay_results, memory, on_result, parts.running.runtime)
     if memory is history:
@@ -173,7 +175,7 @@ async def _learn(
     learned: LearnedOrder | None,
     replay: Callable[[], Coroutine[Any, Any, None]] | None,
 ) -> None:
-    """Learn from other replicas, if they tell, and from what people say, where something learns; until cancelled."""
+    """Learn from other replicas, if they share results, and from people's labels, if an evaluator learns; forever."""
     async with anyio.create_task_group() as tasks:
         if replay is not None:
             tasks.start_soon(replay)
@@ -272,7 +274,7 @@ def _engine(config: Config, parts: Parts, incidents: IncidentTracker) -> AlertEn
 async def _diagnose(
     reports: HistoryReports, tracker: IncidentTracker, config: Config, state: AlertState
 ) -> DiagnosisLine | None:
-    """Diagnose the rate of an alert, by the looks at its incident."""
+    """Diagnose the rate of an alert, by the looks of its incident."""
     incident = tracker.of(state)
     if incident is None:
         return None
@@ -294,7 +296,7 @@ def _page_context(
     reports: HistoryReports,
     review: ReviewParts | None,
 ) -> PageContext:
-    """Everything that the UI shows; without `trials` it offers none."""
+    """Return everything that the UI shows; without `trials`, it offers no trials."""
     running = parts.running
     diagnostics = Diagnostics(config, running.runtime.clock, pipeline)
     judged = [one for one in running.evaluators if one.evaluator.cost == "judge"]
@@ -327,7 +329,7 @@ def _page_context(
 
 
 def _review_queue(config: Config, parts: Parts) -> tuple[calibration.CalibrationGauges, ReviewQueue]:
-    """Make the queue of reviews, and the gauges that show what labels say."""
+    """Make the review queue, and the gauges that show the results of labels."""
     storage = config.storage
     gauges = calibration.CalibrationGauges(parts.running.runtime.metrics)
     queue = ReviewQueue(
@@ -354,7 +356,7 @@ def _trial_queue(config: Config, parts: Parts) -> TrialQueue | None:
 
 
 def _review_parts(config: Config, parts: Parts, queue: ReviewQueue) -> ReviewParts | None:
-    """Return what the pages of the review need; None where it is off. Raises `ConfigError` without reviewers."""
+    """Return what the review pages need; None if review is off. Raises `ConfigError` without reviewers."""
     path, runtime = config.review.reviewers.token_file, parts.running.runtime
     if not config.review.enabled or path is None:
         return None

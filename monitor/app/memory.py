@@ -1,4 +1,4 @@
-"""Watches the memory of the process and its workers: near the limit, receivers refuse until it is down again."""
+"""Watches the memory of the process and its workers: near the limit, receivers refuse requests until it has fallen."""
 
 from __future__ import annotations
 
@@ -17,27 +17,29 @@ from monitor.stages import Runtime
 from monitor.telemetry.events import Event
 
 REFUSE_FROM: Final = 0.90
-"""Share of the limit from which receivers refuse: what is being worked on needs the rest."""
+"""Share of the limit from which receivers refuse: work in progress needs the rest."""
 
 ACCEPT_BELOW: Final = 0.85
 _RETURN_FROM: Final = 0.70
 _INTERVAL: Final = 0.2
 _QUIET_INTERVAL: Final = 2.0
-_QUIET_AFTER: Final = 2.0  # seconds since something arrived: what was received is being worked on
-_LIST_EVERY: Final = 1.0  # seconds between two searches for processes that have started: they cost most
+_QUIET_AFTER: Final = 2.0  # seconds since the last arrival, while it is still being processed
+_LIST_EVERY: Final = 1.0  # seconds between two searches for new processes: these cost most
 _RETURN_EVERY: Final = 2.0
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # malloc.h
-_MMAP_FROM: Final = 4 * 1024**2  # orjson asks for 12 bytes a byte of JSON: 3 MiB for a request that is read at once
+_MMAP_FROM: Final = (
+    4 * 1024**2
+)  # orjson allocates 12 bytes per byte of JSON: 3 MiB for a request that is read in one piece
 _KEEP: Final = 8 * 1024**2
-_LARGEST: Final = 32 * 1024**2  # that glibc takes for the first of the two
+_LARGEST: Final = 32 * 1024**2  # the largest value glibc accepts for the first of the two
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _MOST: Final = 64 * 1024
 
 
 class MemoryWatch:
-    """Compares resident memory with `limit`, in bytes, and says in `Health` while it is short.
+    """Compares resident memory with `limit`, in bytes, and reports in `Health` while memory is short.
 
-    `resident` measures it, and `give_back` returns memory that was freed to the system; it is called in a thread.
+    `resident` measures it; `give_back` returns freed memory to the system, and is called in a thread.
     """
 
     def __init__(
@@ -65,9 +67,9 @@ class MemoryWatch:
         runtime.metrics.memory_limit.set(limit)
 
     async def run(self) -> None:
-        """Look until cancelled: five times a second, every two seconds while nothing arrives and much is free.
+        """Check until cancelled: five times a second, or every two seconds while nothing arrives and much is free.
 
-        What arrives after a quiet time is looked at at once.
+        The first arrival after a quiet time triggers a check at once.
         """
         self._health.arrives = self._arrived.set
         while True:
@@ -79,7 +81,7 @@ class MemoryWatch:
                 await anyio.sleep(_INTERVAL)
 
     def _quiet(self) -> bool:
-        """Whether nothing has arrived for a while, and memory is far from the limit."""
+        """Return whether nothing has arrived for a while and memory is far from the limit."""
         now = self._clock.monotonic()
         if self._arrived.is_set():
             self._arrived.clear()
@@ -94,7 +96,7 @@ class MemoryWatch:
         return sum(map(_resident, self._processes))
 
     async def look(self) -> None:
-        """Measure once, and act on it."""
+        """Measure once, and act on the result."""
         resident = self._measure()
         now = self._clock.monotonic()
         if resident > _RETURN_FROM * self._limit and now - self._gave_back_at >= _RETURN_EVERY:
@@ -114,7 +116,7 @@ class MemoryWatch:
 
 
 def resident_bytes() -> int:
-    """Return the resident memory of this process and of the processes that it started; 0 where the system hides it."""
+    """Return the resident memory of this process and its child processes; 0 if the system does not show it."""
     return sum(map(_resident, _processes()))
 
 
@@ -122,7 +124,7 @@ def _processes() -> Iterator[int]:
     own = os.getpid()
     yield own
     tasks: list[Path] = []
-    with contextlib.suppress(OSError):  # no /proc, or that of another namespace
+    with contextlib.suppress(OSError):  # no /proc, or one of another namespace
         tasks += Path(f"/proc/{own}/task").iterdir()
     for task in tasks:
         with contextlib.suppress(OSError):  # a thread that has ended
@@ -137,7 +139,7 @@ def _resident(process: int) -> int:
 
 
 def _content(file: str) -> bytes:
-    """Return what the system says in one of its small files: a tenth of the cost of `read_text`. Raises `OSError`."""
+    """Return the content of a small system file, at a tenth of the cost of `read_text`. Raises `OSError`."""
     opened = os.open(file, os.O_RDONLY)
     try:
         return os.read(opened, _MOST)
@@ -146,11 +148,11 @@ def _content(file: str) -> bytes:
 
 
 def keep_freed_memory(read: int = 0) -> None:
-    """Let the C library keep some megabytes of what is freed, for the next request; does nothing where it is not glibc.
+    """Let the C library keep some megabytes of freed memory for the next request; does nothing without glibc.
 
-    Else each body of more than 128 KiB comes from the system in new pages, which cost more than all that is done with
-    it. `give_back_memory` still returns them. `read` is the size of the largest read that comes again and again, in
-    bytes: twice as much is kept, as it is in memory both whole and in pieces.
+    Otherwise each body of more than 128 KiB is allocated in new pages from the system, which costs more than all the
+    work done with it. `give_back_memory` still returns them. `read` is the size of the largest recurring read, in
+    bytes: twice as much is kept, because it is in memory both whole and in pieces.
     """
     try:
         set_option = ctypes.CDLL(None).mallopt
@@ -161,9 +163,9 @@ def keep_freed_memory(read: int = 0) -> None:
 
 
 def give_back_memory() -> Callable[[], None]:
-    """Return the function with which the C library returns freed memory to the system; one that does nothing if none.
+    """Return the C library's function that returns freed memory to the system, or one that does nothing.
 
-    glibc keeps what is freed for the thread that used it: without this, a burst of large requests stays resident.
+    glibc keeps freed memory for the thread that used it: without this, a burst of large requests stays resident.
     """
     try:
         trim = ctypes.CDLL(None).malloc_trim

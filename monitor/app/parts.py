@@ -1,4 +1,4 @@
-"""What is open for the life of the monitor: storage, judges, sinks, and what they are lent."""
+"""Everything that is open during a life of the monitor: storage, judges, sinks, and what they share."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ from monitor.telemetry.metrics import Metrics, samples, total
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What outlives a reload of the configuration."""
+    """The parts that outlive a reload of the configuration."""
 
     clock: Clock
     doors: Doors
@@ -92,14 +92,14 @@ class Running:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What is open. `judges` and `sinks` are by name, `versions` those of the evaluators at work, by theirs.
+    """Everything that is open. `judges` and `sinks` are by name; `versions` are those of active evaluators, by name.
 
-    `unknown` names the evaluators of which `checks` must still learn what was scored before.
+    `unknown` names the evaluators whose earlier scores `checks` still has to learn.
 
     `sinks` are those that take a result at once, the history first; all others are `followers` of the history.
 
     Each source reports its address to `arrived`; `listening` is set when all have. `recorder` writes the request log;
-    None: it is off. `severe_file` holds severe cases; None: no alert asks for them. `memory` is what each part may use.
+    None: it is off. `severe_file` stores severe cases; None: no alert needs them. `memory` is what each part may use.
     """
 
     running: Running
@@ -121,7 +121,7 @@ class Parts:
 
 
 async def open_parts(config: Config, process: Process, plan: MemoryPlan, stack: AsyncExitStack) -> Parts:
-    """Open all of it, until `stack` is left. Raises `ConfigError` where it can never work."""
+    """Open everything, until `stack` exits. Raises `ConfigError` if it can never work."""
     clock = process.clock
     await anyio.to_thread.run_sync(_take_over, config.storage.path)
     metrics = _metrics()
@@ -146,7 +146,7 @@ async def open_parts(config: Config, process: Process, plan: MemoryPlan, stack: 
     guard = PoisonGuard(config.storage.path, keep=config.storage.retention, clock=clock)
     stack.callback(guard.close)
     listening = anyio.Event()
-    arrived = _arrivals(config, runtime, listening)  # before anything is served that says whether all is ready
+    arrived = _arrivals(config, runtime, listening)  # before anything is served that reports readiness
     judges = await _open_judges(config, runtime, listening, stack)
     statuses = _statuses(config, judges, runtime)
     observed = Observed(
@@ -194,7 +194,7 @@ async def open_parts(config: Config, process: Process, plan: MemoryPlan, stack: 
 def _checks(
     observed: Observed, evaluators: Collection[str], carried: Carried
 ) -> tuple[SelfAlertChecks, frozenset[str]]:
-    """Go on with the alerts on the monitor itself; also returns the evaluators that they know already."""
+    """Continue the alerts on the monitor itself; also return the evaluators that they already know."""
     before = carried.take("self alerts", SelfAlertChecks)
     known = (before.evaluators if before is not None else None) or frozenset()
     checks = before if before is not None else SelfAlertChecks(observed)
@@ -206,7 +206,7 @@ def _checks(
 async def _open_sinks(
     config: Config, history: HistorySink, private: PrivacyFilter, runtime: Runtime, stack: AsyncExitStack
 ) -> tuple[dict[str, Deliver], Followers]:
-    """Open the history and all sinks, until `stack` is left: those that take results at once, and the followers."""
+    """Open the history and all sinks until `stack` exits: those that take results at once, and the followers."""
     sinks: dict[str, Deliver] = {}
     following: dict[str, tuple[Sink, Deliver]] = {}
     places = ["storage", *(f"sinks[{number}]" for number in range(len(config.sinks)))]
@@ -227,7 +227,7 @@ async def _open_sinks(
 
 
 def _take_over(path: Path) -> None:
-    """Note that this version writes the folder now. Raises `ConfigError` where any file in it is of a newer one."""
+    """Record that this version now writes the folder. Raises `ConfigError` if a file in it is from a newer version."""
     refuse_newer(path)
     folder.mark(path)
 
@@ -259,7 +259,7 @@ async def _open_runtime(config: Config, process: Process, metrics: Metrics) -> A
 async def _open_judges(
     config: Config, runtime: Runtime, begin: anyio.Event, stack: AsyncExitStack
 ) -> dict[str, JudgeClient]:
-    """Open the judges that have a model, by name, until `stack` is left."""
+    """Open the judges that have a model, by name, until `stack` exits."""
     found = {}
     for name, settings in config.judges_with_models.items():
         pause = Pause.of(name, settings, runtime)
@@ -270,7 +270,7 @@ async def _open_judges(
 
 
 def _arrivals(config: Config, runtime: Runtime, all_listen: anyio.Event) -> Callable[[Source, str], None]:
-    """Waits for all sources to listen; returns what each is to tell its address to."""
+    """Wait for all sources to listen; return the function to which each reports its address."""
     names = {id(source): name for name, source in named(config.sources).items()}
     for name in names.values():
         runtime.health.expect(name)
@@ -307,7 +307,7 @@ def _statuses(config: Config, judges: Mapping[str, JudgeClient], runtime: Runtim
 
 
 def _private(config: Config, runtime: Runtime) -> PrivacyFilter:
-    """Drops what is to be forgotten, and masks."""
+    """Return the filter that drops requests to be forgotten, and masks personal data."""
     users = pseudonyms.at_hand(config.storage.path)
     return PrivacyFilter(
         Redactor(config.redaction, users, runtime.metrics), users, ErasureMarks(config.storage.path, runtime.clock)
@@ -315,7 +315,7 @@ def _private(config: Config, runtime: Runtime) -> PrivacyFilter:
 
 
 def _active(config: Config, runtime: Runtime) -> tuple[ConfiguredEvaluator, ...]:
-    """Return the evaluators that can work; log once which cannot, and why."""
+    """Return the evaluators that can work; log once which ones cannot, and why."""
     active = []
     for configured in config.configured_evaluators:
         why = config.why_off(configured)
@@ -328,7 +328,7 @@ def _active(config: Config, runtime: Runtime) -> tuple[ConfiguredEvaluator, ...]
 
 
 def _severe_file(config: Config, runtime: Runtime, stack: AsyncExitStack) -> SevereCaseFile | None:
-    """Make the file of severe cases; None where no alert asks for them. It is opened at its first use."""
+    """Make the file of severe cases; None if no alert needs them. It is opened on first use."""
     if not config.severe_rules:
         return None
     made = SevereCaseFile(config.storage.path / files.SEVERE_CASES, config.storage.retention, runtime)
@@ -345,7 +345,7 @@ def _load(file: SevereCaseFile, runtime: Runtime) -> list[SevereCase]:
 
 
 def _recording(storage: StorageSettings, runtime: Runtime) -> AbstractAsyncContextManager[Recorder | None]:
-    """Record in the request log, as configured; None where it is off."""
+    """Record in the request log, as configured; None if it is off."""
     if storage.request_log <= 0:
         return nullcontext()
     return recording(

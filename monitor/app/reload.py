@@ -1,7 +1,7 @@
-"""Decides when another configuration is taken up, and whether it can be: on SIGHUP, on request, when the file changes.
+"""Decides when to reload the configuration, and whether it is possible: on SIGHUP, on request, when the file changes.
 
-A reload reads and checks the whole file while the monitor goes on as it was. Then the present life ends and the next
-begins; if that fails before it listens, the configuration before it is started again.
+A reload reads and checks the whole file while the monitor keeps running. Then the current life ends and the next
+begins; if that fails before it listens, the previous configuration is started again.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from monitor.telemetry.metrics import Metrics
 
 _LOOK_EVERY: Final = 1.0  # seconds: reading a small file costs a tenth of a millisecond
 _LISTENING: Final = 5.0
-"""Seconds after which a life is up, even if a source does not listen yet, such as one that cannot reach its broker."""
+"""Seconds after which a life counts as up even if a source does not listen yet, such as one that cannot reach Kafka."""
 _log = logging.getLogger(__name__)
 
 
 class Ending:
-    """How and when one life is to end."""
+    """How and when a life must end."""
 
     def __init__(self) -> None:
         self.asked = anyio.Event()
@@ -45,13 +45,13 @@ class Ending:
         """Whether another life follows."""
 
     def stop(self, *, reload: bool = False) -> None:
-        """Let it end; once it is to end for good, that stays so."""
+        """End the life. Once it must end for good, a reload no longer changes that."""
         self.reloads = reload and not self.asked.is_set()
         self.asked.set()
 
 
 class _Reload(NamedTuple):
-    """A reload under way: what asked for it, and what differs."""
+    """A reload in progress: what triggered it, and what differs."""
 
     by: str
     changed: Sequence[str]
@@ -65,7 +65,7 @@ class Reloader(Reloads):
         self._path = path
         self._loaded = loaded
         self._before: Loaded | None = None
-        """What begins again if the next configuration fails; None once that listens."""
+        """The configuration to return to if the next one fails; None once that listens."""
         self._turn = anyio.Lock()
         self._up = anyio.Event()
         self._next_life = anyio.Event()
@@ -97,7 +97,7 @@ class Reloader(Reloads):
             while loaded is self._loaded:
                 await anyio.sleep(_LOOK_EVERY)
                 before, latest = latest, await anyio.to_thread.run_sync(fingerprint, path, loaded)
-                if latest != known and latest == before:  # twice the same: the file is not being written
+                if latest != known and latest == before:  # twice the same: the file is no longer being written
                     known = latest
                     await self.request("a change of the file")
 
@@ -111,13 +111,13 @@ class Reloader(Reloads):
                 after, changed = await anyio.to_thread.run_sync(self._read, self._path)
             except ConfigError as error:
                 return self._failed(by, str(error))
-            except Exception as error:  # noqa: BLE001 - any error: the file is as unknown as the plug-ins that it names
+            except Exception as error:  # noqa: BLE001 - any error: the file, and the plug-ins that it names, may do anything
                 _log.exception("the configuration cannot be read")
                 return self._failed(by, f"{self._path}: cannot be read: {type(error).__name__}; see the log")
             return self._unchanged(by) if not changed else await self._exchanged(_Reload(by, changed), after)
 
     async def _exchanged(self, begun: _Reload, after: Loaded) -> ReloadReport:
-        """End the present life, and wait for the next one to be up. One that ends for good is left to its own pace."""
+        """End the current life, and wait until the next one is up. A life that ends for good is not hurried."""
         if self._life is not None and not self._life[1].asked.is_set():
             self._under_way, self._before, self._loaded, self._up = begun, self._loaded, after, anyio.Event()
             self._life[0].stop.hurry()
@@ -128,7 +128,7 @@ class Reloader(Reloads):
         return ReloadReport(self._now(), begun.by, ok=False, text="The monitor is stopping.")
 
     def rises(self, ending: Ending) -> Callable[[Runtime, anyio.Event], Coroutine[Any, Any, None]]:
-        """Begin a life; returns what runs in it, and is told when all sources listen."""
+        """Begin a life; return the coroutine that runs in it and gets the event of all sources listening."""
 
         async def watch(runtime: Runtime, listening: anyio.Event) -> None:
             with anyio.move_on_after(_LISTENING):
@@ -152,13 +152,13 @@ class Reloader(Reloads):
         self._up.set()
 
     def after_end(self, *, stopping: bool) -> Config | None:
-        """Return the configuration that the next life begins with; None: the process ends."""
+        """Return the configuration for the next life; None: the process ends."""
         if stopping or self._under_way is None:
             return None
         return self._begin(self._loaded)
 
     def after_error(self, error: Exception, *, stopping: bool) -> Config:
-        """Return the configuration before the one that cannot work. Raises `error` where there is none any more."""
+        """Return the configuration before the one that cannot work. Raises `error` if there is none any more."""
         reason = first_error(error) or error
         if stopping or self._before is None or (self._under_way is None and not isinstance(reason, ConfigError)):
             raise error
@@ -166,12 +166,12 @@ class Reloader(Reloads):
             _log.error("the new configuration ended the monitor", exc_info=error)
         self._error = str(reason) or type(reason).__name__
         self._loaded, self._before = self._before, None
-        if self._path is not None:  # or the watch would try the same again and again
+        if self._path is not None:  # or the watch would try the same file again and again
             self._loaded = self._loaded._replace(fingerprint=fingerprint(self._path, self._loaded))
         return self._begin(self._loaded)
 
     def stopped(self) -> None:
-        """Note that the process ends: what still waits for a reload gets none."""
+        """Note that the process ends: whoever still waits for a reload gets none."""
         self._stopped, self._life = True, None
         self._up.set()
 
@@ -213,7 +213,7 @@ class Reloader(Reloads):
     def _unchanged(self, by: str) -> ReloadReport:
         report = ReloadReport(self._now(), by, ok=True, text="Nothing has changed.")
         if self.last is not None and not self.last.ok:
-            self.last = self.in_use  # the file is again what runs
+            self.last = self.in_use  # the file matches the running configuration again
         self._tell(report.at)
         if self._life is not None:
             self._life[0].events.info(Event.RELOADED, "the configuration has not changed", by=by)
@@ -238,10 +238,10 @@ class Reloader(Reloads):
 
 
 def _check(config: Config) -> None:
-    """Raise `ConfigError` for what would keep a life with this configuration from beginning, as far as that shows."""
+    """Raise `ConfigError` for anything detectable that would keep a life with this configuration from beginning."""
     config = config.as_run()
     memory_limits.within(config, memory_limits.plan(config))
-    for _ in warnings(config):  # they keep no monitor from starting
+    for _ in warnings(config):  # warnings do not keep a monitor from starting
         pass
     if config.canary.interval is not None:
         load_canary(config.canary.cases)

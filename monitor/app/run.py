@@ -1,7 +1,7 @@
-"""Runs the monitor in this process: one life after the other, each with the configuration that was loaded last.
+"""Runs the monitor in this process: one life after another, each with the configuration that was loaded last.
 
-Listening servers outlive a reload, so that no sender is refused. What a life leaves in the spool, in the history and in
-the state file is taken up by the next, as after a restart.
+Listening servers outlive a reload, so that no sender is refused. The next life restores what a life leaves in the
+spool, in the history and in the state file, as after a restart.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from monitor.stages.doors import Doors
 from monitor.stages.reloads import Carried
 
 _SWITCH_INTERVAL: Final = 0.001
-"""Seconds after which a thread that reads something large lets the receivers go on. Python's default is 5 ms."""
+"""Seconds after which a thread that reads something large yields to the receivers. Python's default is 5 ms."""
 
 
 async def run(
@@ -39,10 +39,10 @@ async def run(
 ) -> None:
     """Run the monitor until `stop` is set, then drain.
 
-    `started` is called before the receivers listen, again after each reload. `alerts_every`: seconds between two looks
-    at the alerts. `reloader` says when there is another configuration; None: never. Raises `ConfigError` (perhaps
-    within an exception group) when it can never work: a port in use, a folder that cannot be written, a model without a
-    price under a budget.
+    `started` is called before the receivers listen, and again after each reload. `alerts_every`: seconds between two
+    checks of the alerts. `reloader` decides when to reload; None: never. Raises `ConfigError` (possibly within an
+    exception group) if it can never work: a port in use, a folder that cannot be written, a model without a price under
+    a budget.
     """
     sys.setswitchinterval(_SWITCH_INTERVAL)
     give_back = give_back_memory()
@@ -59,7 +59,7 @@ async def run(
             up = reloads.rises(ending)
             try:
                 await live(current, process, ending, started=started, up=up, alerts_every=alerts_every)
-            except Exception as error:  # noqa: BLE001 - any error: the configuration before it worked
+            except Exception as error:  # noqa: BLE001 - any error: the previous configuration worked
                 failed = True
                 current = reloads.after_error(error, stopping=stop.is_set())
             else:

@@ -1,4 +1,4 @@
-"""Everything that makes results: live scoring, backfill, and the feedback of users and other tools."""
+"""Everything that produces results: live scoring, backfill, and the feedback of users and other tools."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from monitor.statistics.session_products import SessionMemory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringParts:
-    """What makes results, and what the web UI looks rates by slice up in."""
+    """The parts that produce results, and the rates by slice for the web UI."""
 
     evaluation: LiveEvaluation
     queue: FairQueue
@@ -50,12 +50,12 @@ class ScoringParts:
 
 
 def build_scoring(config: Config, parts: Parts, topics: TopicKeeper) -> ScoringParts:
-    """Build what makes results; `topics` are needed for the slice of that name."""
+    """Build the parts that produce results; `topics` are needed for the slice of that name."""
     running, runtime = parts.running, parts.running.runtime
     agreement = Agreement(runtime.metrics, parts.memory.cache("cases") // 2)
     slicing = SliceMetrics(config.slices, runtime.metrics, runtime.clock)
     counting = ResultMetrics(runtime.metrics, slicing, running.generations, SessionMemory(runtime.clock), runtime.clock)
-    no_texts = config.storage.texts == "none"  # then no case is kept for later, either
+    no_texts = config.storage.texts == "none"  # then no case is kept for later either
     settings = config.backfill.model_copy(update={"retention": 0.0}) if no_texts else config.backfill
     backfill = Backfill(settings, config.storage.path, runtime, parts.versions, texts=config.storage.texts != "none")
     learned = order_for(running.evaluators)
@@ -115,7 +115,7 @@ def build_scoring(config: Config, parts: Parts, topics: TopicKeeper) -> ScoringP
 
 
 def build_workers(config: Config, parts: Parts) -> Workers:
-    """Build what reads requests and evaluates them locally."""
+    """Build the workers that read requests and evaluate them locally."""
     runtime, number, redactor = parts.running.runtime, config.scoring.number, parts.private.redactor
     reader = LocalReader(
         registry.conventions(),
@@ -134,7 +134,7 @@ def build_workers(config: Config, parts: Parts) -> Workers:
 
 
 def backfill_context(config: Config, parts: Parts, made: ScoringParts, topics: TopicKeeper) -> BackfillContext:
-    """Give backfill what it uses of the running monitor."""
+    """Return the parts of the running monitor that backfill uses."""
     return BackfillContext(
         evaluators=parts.running.evaluators,
         judges=config.all_judges,
@@ -150,7 +150,7 @@ def backfill_context(config: Config, parts: Parts, made: ScoringParts, topics: T
 
 
 def _topic(config: Config, topics: TopicKeeper) -> Callable[[Case], str] | None:
-    """Return what names the topic of a question; None where no slice asks for it."""
+    """Return the function that names the topic of a question; None if no slice needs it."""
     return topics.name_of if TOPIC in config.slices else None
 
 
@@ -213,7 +213,7 @@ def _processor(
 
 
 def _severe(config: Config, parts: Parts) -> SevereCases | None:
-    """Make what judges severe answers again; None where no alert asks for it."""
+    """Make the part that judges severe answers again; None if no alert needs it."""
     if parts.running.severe is None:
         return None
     return SevereCases(
@@ -228,10 +228,10 @@ def _severe(config: Config, parts: Parts) -> SevereCases | None:
 
 
 def _turns(judge: JudgeSettings) -> int:
-    """Return how many cases may be at a judge at once: enough to keep it busy, but the next one must not wait long.
+    """Return how many cases a judge may have at once: enough to keep it busy, but few enough that none waits long.
 
-    Two for each concurrent call, since some wait to try again and make no call. With `requests_per_minute`, no more
-    than fit into the time that one call may take.
+    Two for each concurrent call, because some cases wait for a retry and make no call. With `requests_per_minute`, no
+    more than fit into the time that one call may take.
     """
     busy, pace = 2 * judge.max_concurrency, judge.budget.requests_per_minute
     return busy if pace is None else max(1, min(busy, math.ceil(pace / 60 * judge.timeout)))

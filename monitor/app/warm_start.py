@@ -1,4 +1,4 @@
-"""What earlier processes left behind, taken up at start: windows, what is usual, what the samplers have learned."""
+"""Restores at start what earlier processes left: windows, baselines, what the samplers have learned."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SOURCES = {via.value: via for via in ScoreSource if via is not ScoreSource.OWN}
 async def label_apps(
     label: Capped, history: HistorySink, windows: Windows, now: float, *, first: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Give labels to the apps of the history, the busiest of the last days before others, after those of `first`.
+    """Give labels to the apps of the history: those of `first`, then the busiest apps of the last days.
 
     Anybody who sends traces can name thousands of apps. Returns the labels by name; all other apps are `OVERFLOW`.
     """
@@ -47,12 +47,12 @@ async def fill(
     ruled: RuleWindows | None = None,
     restore: Callable[[Iterable[PastScores]], Mapping[str, str]] = lambda _: {},
 ) -> set[str]:
-    """Fill the windows with what was judged before a restart, also those by the defect rules of alerts.
+    """Fill the windows, including those by the defect rules of alerts, with what was judged before a restart.
 
-    Without a history that can be read they begin empty. `current` is the version of each evaluator: what another
-    version has judged is nothing to compare with. `restore` gets the external evaluators and returns the source by
-    name of those that go on: scores of another source under that name are left out. `apps` are the labels that
-    `label_apps` gave. Returns those that were judged, by any version.
+    Without a readable history they begin empty. `current` is the version of each evaluator: results of other versions
+    cannot be compared, and are left out. `restore` gets the external evaluators and returns the source, by name, of
+    those that continue: scores of another source under the same name are left out. `apps` are the labels that
+    `label_apps` gave. Returns the labels of the apps that were judged, by any version.
     """
     found, known = set(), dict(current)
     since, minutes = now - windows.remembered, now - windows.longest
@@ -93,10 +93,10 @@ async def recount(
     configured: Collection[str],
     apps: Mapping[str, str],
 ) -> None:
-    """Pass on how many answers were scored in the last three days, by any version, to know what is usual.
+    """Pass on how many answers were scored in the last three days, by any version, as a baseline.
 
     `on_history` gets the label of the app, the evaluator, the wall-clock second and the number. `configured` are the
-    names of the evaluators: of others nothing is expected any more. `apps` are the labels that `label_apps` gave.
+    names of the evaluators: no scores are expected from others any more. `apps` are the labels that `label_apps` gave.
     """
     with contextlib.suppress(MonitorError):
         hours = [(row, row.at + _HOUR / 2) for row in await history.hourly_sums(now - missing.USUAL, now, apps=apps)]

@@ -1,4 +1,4 @@
-"""What differs between two readings of the configuration: the places in the file, and what only a restart takes up."""
+"""Differences between two readings of the configuration: the changed places, and those that need a restart."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _LISTENING: Final = ("sources", "sinks")
 class Loaded(NamedTuple):
     """One reading of the file.
 
-    `data` is what stands in it, before environment variables are replaced; `files` are digests of the files that it
-    names, by their place in the configuration, and `fingerprint` is one of them all.
+    `data` is its content before environment variables are replaced. `files` has the digests of the files that it names,
+    by their place in the configuration; `fingerprint` is a digest of them all.
     """
 
     config: Config
@@ -33,7 +33,7 @@ class Loaded(NamedTuple):
 
     @classmethod
     def read(cls, path: Path | None, *, pipe: bool = True) -> Loaded:
-        """Read the file at `path`, or a `pipe` if that is allowed; None: all defaults. Raises `ConfigError`."""
+        """Read the file at `path`, or a pipe if `pipe` allows it; None: the defaults. Raises `ConfigError`."""
         if path is None:
             return cls.of(Config())
         text = read_text(path, pipe=pipe)
@@ -43,18 +43,18 @@ class Loaded(NamedTuple):
 
     @classmethod
     def of(cls, config: Config) -> Loaded:
-        """Take a configuration that is in no file."""
+        """Wrap a configuration that does not come from a file."""
         return cls(config, {}, {})
 
 
 def fingerprint(path: Path, loaded: Loaded) -> str:
-    """Return a digest of the file at `path` and of those that it named when it was read; an error is a value, too."""
+    """Return a digest of the file at `path` and of the files it named when it was read; an error is also a value."""
     named = _named(loaded.config, loaded.data, path.parent)
     return " ".join([_digest(path), *(_digest(file) for _, file in named)])
 
 
 def changes(before: Loaded, after: Loaded) -> list[str]:
-    """Return the places that differ, such as `alerts[0].warning`; none of their values, which may be secrets."""
+    """Return the places that differ, such as `alerts[0].warning`, without their values, which may be secrets."""
     found = list(_different(before.data, after.data, ""))
     named = {place for place in {*before.files, *after.files} if before.files.get(place) != after.files.get(place)}
     found += sorted(named.difference(found))
@@ -63,7 +63,7 @@ def changes(before: Loaded, after: Loaded) -> list[str]:
 
 
 def needing_restart(before: Config, after: Config) -> list[str]:
-    """Return the places of what differs and cannot change while the process runs."""
+    """Return the places that differ and cannot change while the process runs."""
     found: list[str] = []
     for name in Config.model_fields:
         old, new = getattr(before, name), getattr(after, name)
@@ -107,7 +107,7 @@ def _different(before: object, after: object, place: str) -> Iterator[str]:
 
 
 def _named(config: Config, data: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the files that are read with the configuration: rubrics and canary cases. Others are read again anyway."""
+    """Yield the files read with the configuration: rubrics and canary cases. Other files are reread anyway."""
     entries = data.get("evaluators")
     for number, entry in enumerate(entries if isinstance(entries, list) else ()):
         if isinstance(entry, Mapping) and isinstance(name := entry.get("file"), str):

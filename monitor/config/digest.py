@@ -1,4 +1,4 @@
-"""The section `digest`: when people get the figures of the past week, and who does."""
+"""The section `digest`: who gets the figures of the past week, and when."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _ALLOWED: Final = "a weekday or `daily`, and a time, such as `monday 09:00`"
 
 @dataclass(frozen=True, slots=True)
 class DueTimes:
-    """The times at which a digest is due: each day or each `weekday` (0: Monday) at a time of the clocks in `zone`.
+    """The times at which a digest is due: each day or each `weekday` (0: Monday), at a local time in `zone`.
 
-    A time that a change to summer time leaves out is due an hour later; of one that occurs twice, the first counts.
+    If a change to summer time skips the time, it is due an hour later; if the time occurs twice, the first one counts.
     """
 
     weekday: int | None
@@ -42,7 +42,7 @@ class DueTimes:
         return min(at for at in self._around(now) if at > now)
 
     def _around(self, now: float) -> Iterator[float]:
-        """Yield the due times from the ones before to the ones after `now`."""
+        """Yield the due times around `now`, before and after it."""
         today = datetime.fromtimestamp(now, self.zone).date()
         for ahead in range(-_WEEK - 1, _WEEK + 2):
             day = today + timedelta(ahead)
@@ -54,12 +54,12 @@ class DigestSettings(Section):
     """A digest for people: rates against the week before, spend, the judge's health, coverage (docs/digest.md)."""
 
     every: str | None = Field(default=None, examples=["monday 09:00"])
-    """When to send it: a weekday or `daily`, and a time, such as `monday 09:00`. It covers the time since it was due
-    before: a week or a day. Default: not sent; `rag-monitor digest` prints it at any time."""
+    """When to send it: a weekday or `daily`, and a time, such as `monday 09:00`. It covers the time since the previous
+    one was due: a week or a day. Default: not sent; `rag-monitor digest` prints one at any time."""
 
     to: tuple[Annotated[str, Field(max_length=64)], ...] = Field(default=(), examples=[["slack"]])
-    """Who gets it: entries of `notify`, by their `name`, or by their type where they have none. `webhook`, `slack` and
-    `apprise` can be sent one."""
+    """Who gets it: entries of `notify`, by `name`, or by type if they have no name. `webhook`, `slack` and `apprise`
+    can receive a digest."""
 
     timezone: str = "UTC"
     """The time zone of `every`, such as `Europe/Berlin`: a name of the IANA time zone database."""
@@ -86,14 +86,16 @@ class DigestSettings(Section):
         return self
 
     def receivers(self, notifiers: Sequence[Notifier]) -> Mapping[str, Notifier]:
-        """Return the entries of `notify` that get the digest, by name. Raises `ConfigError` where one cannot."""
+        """Return the entries of `notify` that get the digest, by name. Raises `ConfigError` if one cannot get it."""
         known, found = named_notifiers(notifiers), dict[str, Notifier]()
         able = [name for name, one in known.items() if one is None or one.takes_messages]
         for index, name in enumerate(self.to):
             place, one = f"digest.to[{index}]", known.get(name)
             if name not in known:
-                choice = f"; choose one of {', '.join(able)}" if able else ", which has none that can be sent a digest"
-                raise ConfigError(f"{place}: {name!r} is no entry of `notify`{nearest(name, able)}{choice}")
+                choice = (
+                    f"; choose one of {', '.join(able)}" if able else ", which has no entry that can be sent a digest"
+                )
+                raise ConfigError(f"{place}: {name!r} is not an entry of `notify`{nearest(name, able)}{choice}")
             if one is None:
                 raise ConfigError(f"{place}: several entries of `notify` are {name!r}; give each its own `name`")
             if not one.takes_messages:
@@ -118,7 +120,7 @@ def _parse(text: str) -> tuple[int | None, int, int]:
         raise ValueError(f"{text!r:.80} is not {_ALLOWED}{nearest(day, (*_DAYS, _DAILY))}")
     whole = len(hour) in (1, 2) and len(minute) == 2 and (hour + minute).isascii() and (hour + minute).isdigit()  # noqa: PLR2004
     if not whole or int(hour) > 23 or int(minute) > 59:  # noqa: PLR2004
-        raise ValueError(f"{text!r:.80} is not {_ALLOWED}: the time is one from 00:00 to 23:59")
+        raise ValueError(f"{text!r:.80} is not {_ALLOWED}: the time must be from 00:00 to 23:59")
     return (None if day == _DAILY else _DAYS.index(day)), int(hour), int(minute)
 
 
@@ -128,4 +130,6 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, OSError, ValueError):  # not found, or a path
-        raise ValueError(f"{name!r:.80} is no time zone of this machine, such as `UTC` or `Europe/Berlin`") from None
+        raise ValueError(
+            f"{name!r:.80} is not a time zone that this machine knows, such as `UTC` or `Europe/Berlin`"
+        ) from None

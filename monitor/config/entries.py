@@ -56,7 +56,7 @@ _AS_A_SHARE: Final = (
 
 
 def _meant(evaluator: type[Evaluator]) -> dict[str, str]:
-    """Return what people call the keys of an entry that are not the evaluator's own, and what each is here."""
+    """Return the names people guess for keys that are not the evaluator's own, mapped to what each is called here."""
     own = str(evaluator.default_defect).split(" ", 1) if hasattr(evaluator, "default_defect") else ["below", "3"]
     rule = f"`defect`, such as `defect: {{{own[0].replace('at', 'at_least')}: {own[-1].removeprefix('least ')}}}`"
     meant = {**dict.fromkeys(_AS_A_RULE, rule), **dict.fromkeys(_AS_A_SHARE, "`sample`, such as `sample: 10%`")}
@@ -87,7 +87,7 @@ def read_evaluator(entry: Mapping[str, Any], place: str) -> ConfiguredEvaluator:
 
 
 def check_judge(one: ConfiguredEvaluator, judges: Mapping[str, JudgeSettings], place: str) -> None:
-    """Raise `ConfigError` unless the judge that an evaluator names is in `judges` and is of the kind that it asks."""
+    """Raise `ConfigError` unless the judge that an evaluator names is in `judges` and of the kind it needs."""
     evaluator = one.evaluator
     if evaluator.cost == "local":
         if one.judge or one.group:
@@ -105,7 +105,7 @@ def check_judge(one: ConfiguredEvaluator, judges: Mapping[str, JudgeSettings], p
 
 
 def check_learning(configured: Sequence[ConfiguredEvaluator]) -> None:
-    """Raise `ConfigError` unless an evaluator that rescores has what it rescores and a teacher that can teach it."""
+    """Raise `ConfigError` unless each evaluator that rescores has the evaluator it rescores and a suitable teacher."""
     names = [one.evaluator.name for one in configured]
     for index, one in enumerate(configured):
         evaluator, place = one.evaluator, f"evaluators[{index}]"
@@ -133,9 +133,9 @@ def check_severe(
     judges: Mapping[str, JudgeSettings],
     place: str,
 ) -> None:
-    """Raise `ConfigError` unless the evaluator has such a level and its answers can be judged a second time."""
+    """Raise `ConfigError` unless the evaluator has the level, and its answers can be judged a second time."""
     if one is None or one.evaluator.cost != "judge":
-        raise ConfigError(f"{place}: {name} asks no judge of this monitor, so no answer can be judged by it again")
+        raise ConfigError(f"{place}: {name} asks no judge of this monitor, so it cannot judge an answer again")
     scale = one.evaluator.scale
     if severe.level:
         try:
@@ -205,9 +205,9 @@ def _defect(given: object, name: str, scale: Scale, place: str) -> DefectRule:
 
 
 def with_rules(alerts: object, evaluators: Sequence[ConfiguredEvaluator], feedback: FeedbackSettings) -> object:
-    """Return the entries of `alerts`, in which a `defect` is a rule on the scale of their evaluator.
+    """Return the entries of `alerts`, with each `defect` turned into a rule on the scale of its evaluator.
 
-    A rule that is the evaluator's own is left out: it needs no sums of its own.
+    A rule that equals the evaluator's own is left out: it needs no separate sums.
     """
     own = {one.evaluator.name: (one.evaluator.scale, one.defect) for one in evaluators}
     external = {label_name(name, own): ruling(name, feedback).scale for name in (USER_FEEDBACK, *feedback.evaluators)}
@@ -217,7 +217,7 @@ def with_rules(alerts: object, evaluators: Sequence[ConfiguredEvaluator], feedba
     for index, entry in enumerate(alerts):
         name = entry.get("evaluator") if isinstance(entry, Mapping) else None
         if not isinstance(name, str) or entry.get("defect") is None or name not in {**own, **external}:
-            found.append(entry)  # a name that is not known has its own message
+            found.append(entry)  # an unknown name gets its own message
             continue
         scale, usual = own.get(name) or (external[name], None)
         rule = _defect(entry["defect"], name, scale, f"alerts[{index}].defect").on(scale)

@@ -18,7 +18,7 @@ from monitor.errors.explanation import SECRETS, explain, kind_of
 from monitor.errors.reading import read_file
 from monitor.errors.strict_yaml import KeyTwiceError, load_yaml
 
-_MOST_BYTES: Final = 1024**2  # as much as a ConfigMap of Kubernetes holds
+_MOST_BYTES: Final = 1024**2  # the limit of a Kubernetes ConfigMap
 _MOST_LINES: Final = 25  # of an explanation
 _LONGEST_LINE: Final = 1_000  # characters of one of them
 _LONGEST_QUOTE = 100  # characters of a line of the file that are shown
@@ -26,7 +26,7 @@ _SECRET_IN_LINE = re.compile(rf"\b(?:{'|'.join(sorted(SECRETS, key=len, reverse=
 
 
 def load(path: Path | None) -> Config:
-    """Read the configuration file at `path`; None: all defaults. Raises `ConfigError`."""
+    """Read the configuration file at `path`, or return the defaults for None. Raises `ConfigError`."""
     if path is None:
         return parse({})
     return parse_text(read_text(path), str(path), path.parent)
@@ -43,13 +43,13 @@ def read_text(path: Path, *, pipe: bool = True) -> str:
 
 
 def as_written(text: str) -> Mapping[str, Any]:
-    """Return what stands in the text of a valid file, with its variables."""
+    """Return the content of a valid file, with variables not replaced."""
     data: Mapping[str, Any] = load_yaml(text) or {}
     return data
 
 
 def parse_text(text: str, place: str = "configuration", folder: Path | None = None) -> Config:
-    """Read the configuration from YAML text. Relative paths start at `folder`, that of the file.
+    """Read the configuration from YAML text. Relative paths start at `folder`, the folder of the file.
 
     Raises `ConfigError`; its lines begin with `place`.
     """
@@ -82,17 +82,17 @@ def parse(data: Mapping[str, Any]) -> Config:
 
 
 def readable_secrets(path: Path | None) -> list[str]:
-    """Return a warning for each secret that is written out in a configuration file that other users can read."""
+    """Return a warning for each secret written literally in a configuration file that other users can read."""
     if path is None:
         return []
     try:
         return list(literal_secrets(path, load_yaml(read_text(path, pipe=False))))
     except (ConfigError, yaml.YAMLError):
-        return []  # it has been read already, or it is refused for that
+        return []  # `load` reports the error
 
 
 def _in_yaml(error: yaml.YAMLError, text: str) -> str:
-    """Say in one line what is wrong with YAML, where, and how the line reads; not its value, where that is a secret."""
+    """Say in one line what is wrong with the YAML and where, and quote the line, but not a value that is a secret."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = " ".join(str(getattr(error, "problem", "") or "it cannot be read").split())
     if "'\\t'" in problem:
@@ -106,14 +106,14 @@ def _in_yaml(error: yaml.YAMLError, text: str) -> str:
     line = hide(f"{line[: secret.end()]} ..." if secret else line)
     problem = re.sub("'[^']*'", "...", problem) if secret and not isinstance(error, KeyTwiceError) else hide(problem)
     if _is_in_text(lines, mark.line):
-        line = ""  # of a text that began above, which may be a secret
+        line = ""  # part of a text that began above, which may be a secret
     shown = f": `{line[:_LONGEST_QUOTE]}`" if line else ""
     said = problem if isinstance(error, KeyTwiceError) else f"not valid YAML: {problem}"
     return f"line {mark.line + 1}, column {mark.column + 1}: {said}{shown}"
 
 
 def _is_in_text(lines: list[str], number: int) -> bool:
-    """Tell whether a line has no key, no dash and no bracket: it goes on with a text."""
+    """Return whether a line has no key, no dash and no bracket, and so continues a text."""
     line = lines[number].strip() if number < len(lines) else ""
     return bool(line) and not re.search(r":(\s|$)|^[-?\[{#]|^[\w.-]+\s*$", line)
 

@@ -1,7 +1,7 @@
 """One memory limit, and the share of it that each part of the monitor may use.
 
-The table `SHARES` is the only place that divides memory; docs/reliability.md repeats it. What remains of the limit
-after the process itself, its worker processes and the judge's libraries is divided in sixteenths.
+The table `SHARES` is the only place that divides memory; docs/reliability.md repeats it. The part of the limit that the
+process itself, its worker processes and the judge's libraries leave is divided into sixteenths.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from monitor.quantities import format_size
 
 _MIB: Final = 1024**2
 PROCESS: Final = 112 * _MIB
-"""What the process itself takes: the interpreter, libraries, databases, series."""
+"""Memory of the process itself: the interpreter, libraries, databases, series."""
 
 WORKER: Final = 80 * _MIB
-"""What a worker process takes, with a large trace in it."""
+"""Memory of a worker process with a large trace in it."""
 
 JUDGE: Final = 200 * _MIB
-"""What the libraries take that call models."""
+"""Memory of the libraries that call models."""
 
 _LEAST: Final = 64 * _MIB
 _MACHINE_SHARE: Final = 4
@@ -34,7 +34,7 @@ _PARTS: Final = 16
 class Share(NamedTuple):
     """A part's share of the data memory in sixteenths.
 
-    What the part counts is in memory `copies` times, so its limit is the share divided by that.
+    Everything the part counts is in memory `copies` times, so its limit is the share divided by `copies`.
     """
 
     sixteenths: int
@@ -42,7 +42,7 @@ class Share(NamedTuple):
     holds: str
 
     def of(self, data: int) -> int:
-        """Return the limit of what the part counts, in bytes, where all parts together have `data` bytes."""
+        """Return the part's limit, in bytes as the part counts them, if all parts together have `data` bytes."""
         return data * self.sixteenths // _PARTS // self.copies
 
 
@@ -55,7 +55,7 @@ SHARES: Final[dict[str, Share]] = {
     "closed traces": Share(1, 1, "ids of recently closed traces, and which spans they had"),
     "caches": Share(1, 1, "what is remembered of past requests, see below"),
 }
-"""Every part that grows with what others send."""
+"""Every part that grows with the traffic received."""
 
 CACHES: Final[dict[str, int]] = {
     "results": 2,  # ids of delivered results
@@ -63,11 +63,11 @@ CACHES: Final[dict[str, int]] = {
     "arrivals": 4,  # ids of rows, and of traces that were not kept
     "cases": 5,  # requests without their texts, users' votes, results to compare these with
 }
-"""Parts of the caches in sixteenths; senders and decoded resources have the rest, and at most 4 MiB each."""
+"""Parts of the caches in sixteenths; senders and decoded resources share the rest, at most 4 MiB each."""
 
 
 class MemoryPlan(NamedTuple):
-    """The limits of the parts, in bytes of what each counts. `requests` is that of all receivers together."""
+    """The limits of the parts, in bytes as each part counts them. `requests` is for all receivers together."""
 
     limit: int
     requests: int
@@ -82,7 +82,7 @@ class MemoryPlan(NamedTuple):
 
 
 def plan(config: Config, machine: Path = Path("/")) -> MemoryPlan:
-    """Divide the memory limit. Raises `ConfigError` where the options for parts exceed it, or it is too small."""
+    """Divide the memory limit. Raises `ConfigError` if the options for parts exceed it, or if it is too small."""
     asked = config.limits.memory
     limit = auto_limit(machine) if asked == "auto" else int(asked)
     taken = PROCESS + config.scoring.number * WORKER + (JUDGE if _calls_models(config) else 0)
@@ -99,12 +99,14 @@ def plan(config: Config, machine: Path = Path("/")) -> MemoryPlan:
     named = [name for name, size in chosen.items() if size > limit]
     if named or sum(chosen.values()) > limit:
         sizes = ", ".join(f"{name} {format_size(size)}" for name, size in chosen.items() if not named or name in named)
-        raise ConfigError(f"limits.memory: {format_size(limit)} is less than {sizes}: raise it, or leave these to it")
+        raise ConfigError(
+            f"limits.memory: {format_size(limit)} is less than {sizes}: raise it, or remove these options"
+        )
     return MemoryPlan(limit, *(shares[name] for name in SHARES))
 
 
 def within(config: Config, memory: MemoryPlan) -> Config:
-    """Return the configuration in which what is not set follows from the memory limit."""
+    """Return the configuration with bounds that are not set derived from the memory limit."""
     assembly = config.assembly
     update: dict[str, int] = {}
     if "max_open_bytes" not in assembly.model_fields_set:
@@ -136,7 +138,7 @@ _BODY: Final = "max_body_bytes"
 
 
 def _chosen(config: Config) -> Iterator[tuple[str, int]]:
-    """Yield the options that set the memory of a part by hand."""
+    """Yield the options that set the memory of a part explicitly."""
     if "max_open_bytes" in config.assembly.model_fields_set:
         yield "assembly.max_open_bytes", config.assembly.max_open_bytes
     for index, source in enumerate(config.sources):
@@ -149,9 +151,9 @@ def _calls_models(config: Config) -> bool:
 
 
 def auto_limit(machine: Path = Path("/")) -> int:
-    """Return the memory limit of this process's control group, else the share of the machine; bytes.
+    """Return the memory limit of this process's control group, else a share of the machine's memory, in bytes.
 
-    Version 1 and 2; of nested groups the narrowest counts. `machine` is the root of the file system.
+    Supports versions 1 and 2; in nested groups, the smallest limit counts. `machine` is the root of the file system.
     """
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     found = [limit for limit in _group_limits(machine) if limit < whole]
@@ -174,11 +176,11 @@ def _group_limits(machine: Path) -> Iterator[int]:
         else:
             continue
         group = Path(path.lstrip("/"))
-        for one in (group, *group.parents):  # in a container, the group may be at the top, against its path
+        for one in (group, *group.parents):  # in a container, the group may be mounted at the top, whatever its path
             if ".." in one.parts:
                 continue
             for name in names:
                 try:
                     yield int((top / one / name).read_text())
-                except (OSError, ValueError):  # there is none, or `max`: no limit
+                except (OSError, ValueError):  # no such file, or `max`: no limit
                     continue

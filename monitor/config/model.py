@@ -76,7 +76,7 @@ CONTEXT_RATES: Mapping[str, Mapping[str, Any]] = {
 }
 """The evaluators that `context_rates` adds, each with its alert."""
 _OURS: Final = frozenset({"storage", "listeners"})
-"""Names of the monitor's own among those of sinks."""
+"""Names that the monitor itself uses beside those of sinks."""
 
 
 class Config(Section):
@@ -98,7 +98,7 @@ class Config(Section):
     """How to read traces of a service with its own prompts, attributes or spans."""
 
     scoring: ScoringSettings = ScoringSettings()
-    """Where requests are read and scored locally: in worker processes, beside the receivers."""
+    """Where requests are read and scored locally: in worker processes, separate from the receivers."""
 
     judge: JudgeSettings = JudgeSettings()
     """The language model that scores answers. Without `model`, judged evaluators are off."""
@@ -111,13 +111,13 @@ class Config(Section):
     """What to evaluate. Each entry has `type`, the evaluator's own options, `sample` (share of kept cases; default:
     all), `defect` (`{below: x}`, `{at_least: x}` or `{label: z}`; default: the evaluator's own), `judge` (a name from
     `judges`; default: the section `judge`), `group` (evaluators with the same group and judge share one call per case)
-    and `optional` (`true`: without its judge or extra package it is off; otherwise that is an error). Those of the
-    default are optional."""
+    and `optional` (`true`: without its judge or extra package it is off; otherwise that is an error). The default
+    evaluators are optional."""
 
     context_rates: bool = True
     """Whether a running monitor also measures how often retrievals find nothing (`retrieval_empty`) and how often their
     texts are missing (`context_not_recorded`), on every kept case, with an alert on each. An entry of `evaluators` or
-    `alerts` for one of them replaces what is added; with `alerts: []` there are no alerts."""
+    `alerts` for one of them replaces the one added here; with `alerts: []` there are no alerts."""
 
     feedback: FeedbackSettings = FeedbackSettings()
     """User feedback, and scores from external tools (docs/feedback.md)."""
@@ -126,8 +126,8 @@ class Config(Section):
     """A fixed set of cases that the judge scores on a schedule, to detect when the judge itself changes."""
 
     alerts: Annotated[tuple[AlertPolicy, ...], Field(validate_default=True)] = DEFAULT_ALERTS  # type: ignore[assignment]
-    """Defect rates to alert on. Each policy must name a configured evaluator. Several policies may name the same one,
-    each with its own `defect`."""
+    """Defect rates to alert on. Each policy must name a configured evaluator. Several policies may name the same
+    evaluator, each with its own `defect`."""
 
     runbooks_url: str = Field(default="", pattern=r"^(https?://\S+)?$")
     """URL of the folder with your copy of docs/runbooks. Each alert then links to its runbook (`runbook_url`). Default:
@@ -143,7 +143,7 @@ class Config(Section):
     """The built-in UI, served on the port of the sink `prometheus`."""
 
     review: ReviewSettings = ReviewSettings()
-    """Labels by people, given on the page."""
+    """Labels that people give in the UI."""
 
     slices: Annotated[tuple[Slice, ...], Field(max_length=10)] = ()
     """Attributes to break rates down by, such as `[prompt.version, gen_ai.request.model, tenant]`. Each becomes a value
@@ -160,7 +160,7 @@ class Config(Section):
     """Where results go. Default: Prometheus metrics on 127.0.0.1:9464."""
 
     redaction: RedactionSettings = RedactionSettings()
-    """Masking of personal data before anything but the local evaluators sees it."""
+    """Masking of personal data, before anything except the local evaluators sees it."""
 
     storage: StorageSettings = Field(default_factory=StorageSettings)
     """The folder on disk for traces, results and the request log."""
@@ -249,20 +249,20 @@ class Config(Section):
         taken = set(_OURS)
         for index, sink in enumerate(self.sinks):
             if sink.name is None and (kind := type_name(sink)) in _OURS:
-                raise ConfigError(f"sinks[{index}].name: is required: the type {kind!r} is a name of the monitor's own")
+                raise ConfigError(f"sinks[{index}].name: is required: the monitor itself uses the name {kind!r}")
             if sink.name is not None and sink.name in taken:
                 raise ConfigError(f"sinks[{index}].name: {sink.name!r} is taken")
             taken.update([sink.name] if sink.name is not None else ())
             if sink.follows and getattr(sink, "include_texts", False) and self.storage.texts != "all":
                 raise ConfigError(
-                    f"sinks[{index}].include_texts: sinks send what the history holds, and `storage.texts` is"
+                    f"sinks[{index}].include_texts: sinks send what the history stores, and `storage.texts` is"
                     f" `{self.storage.texts}`. Set `storage: {{texts: all}}`, or remove the option"
                 )
         return self
 
     @model_validator(mode="after")
     def _sinks_have_files_of_their_own(self) -> Config:
-        """Refuse two writers of one file: each would take the other's lines for damage."""
+        """Refuse two writers of one file: each would treat the other's lines as damage."""
         users = {os.path.realpath(self.storage.path / name): "the monitor itself" for name in files.DATABASES}
         for index, sink in enumerate(self.sinks):
             path = getattr(sink, "path", None)
@@ -287,11 +287,11 @@ class Config(Section):
     def _review_shows_texts(self) -> Config:
         if self.review.enabled and self.storage.texts != "all":
             raise ConfigError(
-                f"review.enabled: people label what they read, and `storage.texts` is `{self.storage.texts}`."
+                f"review.enabled: people label stored texts, but `storage.texts` is `{self.storage.texts}`."
                 " Set `storage: {texts: all}`"
             )
         if self.review.enabled and not self.ui.enabled:
-            raise ConfigError("review.enabled: answers are labelled in the UI, and `ui.enabled` is off. Set it")
+            raise ConfigError("review.enabled: answers are labelled in the UI, but `ui.enabled` is off. Set it to true")
         return self
 
     @model_validator(mode="after")
@@ -331,7 +331,7 @@ class Config(Section):
 
     @property
     def severe_rules(self) -> dict[str, DefectRule]:
-        """What is severe by evaluator, for those with an alert on single severe cases."""
+        """The rule for severe answers, by evaluator, for those with an alert on single severe cases."""
         scales = {entry.configured.evaluator.name: entry.configured.evaluator.scale for entry in self.evaluators}
         return {
             one.evaluator: scales[one.evaluator].this_or_worse(one.severe.level or scales[one.evaluator].worst_level)
@@ -341,7 +341,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _all_can_work(self) -> Config:
-        """Refuse what was written by hand and cannot work. What the defaults lack is only off."""
+        """Refuse configured entries that cannot work. Defaults that cannot work are merely off."""
         off = {one.evaluator.name: (one, self.why_off(one)) for one in self.configured_evaluators}
         if "evaluators" in self.model_fields_set:
             for index, (name, (one, why)) in enumerate(off.items()):
@@ -366,7 +366,7 @@ class Config(Section):
 
     @property
     def judges_with_models(self) -> dict[str, JudgeSettings]:
-        """The judges that have a model, by name, without those that only evaluators would ask that are off."""
+        """The judges that have a model, by name, without those asked only by evaluators that are off."""
         asking = [one for one in self.configured_evaluators if one.evaluator.cost == "judge"]
         idle = {one.judge for one in asking} - {one.judge for one in asking if self.works(one)}
         return {name: one for name, one in self.all_judges.items() if one.model is not None and name not in idle}
@@ -376,11 +376,11 @@ class Config(Section):
         return self.judges.get(configured.judge, self.judge)
 
     def works(self, configured: ConfiguredEvaluator) -> bool:
-        """Return whether an evaluator can run: a local one always, a judged one if there is what its judge needs."""
+        """Return whether an evaluator can run: a local one always, a judged one if its judge has what it needs."""
         return not self.why_off(configured)
 
     def why_off(self, configured: ConfiguredEvaluator) -> str:
-        """Return why an evaluator cannot run, without a full stop; empty where it can."""
+        """Return why an evaluator cannot run, without a full stop; empty if it can."""
         if configured.evaluator.cost == "local":
             return ""
         settings, place = self.judge_of(configured), place_of(configured.judge)

@@ -1,4 +1,4 @@
-"""Secrets in the configuration: kept out of every message, and found where they are written into a readable file."""
+"""Secrets in the configuration: kept out of every message, and found if they are written into a readable file."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from monitor.errors.explanation import SECRETS
 VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SHOWN: Final = "[hidden]"
 _SHORTEST: Final = 4
-"""Characters of a value that is worth hiding: shorter ones stand in other words as well."""
+"""The fewest characters of a value worth hiding: shorter values occur inside other words."""
 _CUT: Final = 24
-"""Messages cut long values: what begins with so many characters of a secret is hidden, too."""
+"""Messages cut long values, so text that begins with this many characters of a secret is hidden too."""
 _SECRET: Final = frozenset({"api_key", "secret_key", "token", "password", "key_password", "urls", "headers"})
 _WORD: Final = re.compile(r"^[^\s'\"]*")
 _LOGIN: Final = re.compile(r"([\w.+-]{1,200}:)[^\s/@'\"]{1,500}@")
@@ -28,10 +28,10 @@ _SHAPE: Final = re.compile(
 
 
 def without_secrets(message: str, data: object) -> str:
-    """Return an error message without what `data`, the configuration as it is written, holds of secrets.
+    """Return an error message without the secrets in `data`, the configuration as written.
 
-    That is what an environment variable was replaced by, the values of options that are secrets, passwords in
-    addresses, and what has the shape of a key.
+    Secrets are the values of environment variables, the values of secret options, passwords in addresses, and texts
+    that look like a key.
     """
     for value, shown in sorted(_values(data), key=lambda one: -len(one[0])):
         if len(value) >= _SHORTEST:
@@ -43,12 +43,12 @@ def without_secrets(message: str, data: object) -> str:
 
 
 def hide(text: str) -> str:
-    """Return `text` without passwords in addresses and without what has the shape of a key."""
+    """Return `text` without passwords in addresses and without texts that look like a key."""
     return _SHAPE.sub(_SHOWN, _LOGIN.sub(rf"\1{_SHOWN}@", text))
 
 
 def _values(data: object, *, secret: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield every text that must not be shown, and what is shown instead."""
+    """Yield every text that must not be shown, and the text to show instead."""
     if isinstance(data, Mapping):
         for key, value in data.items():
             yield from _values(value, secret=secret or key in SECRETS)
@@ -65,12 +65,12 @@ def _values(data: object, *, secret: bool = False) -> Iterator[tuple[str, str]]:
 
 
 def _is_word(value: str) -> bool:
-    """Tell whether a variable holds something like a level or a number, which would hide parts of other words."""
+    """Return whether a variable's value is like a level or a number; hiding it would hide parts of other words."""
     return len(value) < _SHORTEST or (value.isalpha() and value.islower() and len(value) <= 8) or value.isdigit()  # noqa: PLR2004
 
 
 def literal_secrets(path: Path, data: object) -> Iterator[str]:
-    """Yield a warning for each secret that is written out in `data`, the content of a file that others can read."""
+    """Yield a warning for each secret written literally in `data`, the content of a file that others can read."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError:
@@ -79,7 +79,7 @@ def literal_secrets(path: Path, data: object) -> Iterator[str]:
         for place in _literal(data, ""):
             yield (
                 f"{place} is written in {path}, which other users can read (mode {mode:04o}): use an environment"
-                f" variable, `${{NAME}}`, or a file of its own; or run `chmod 600 {path}`"
+                f" variable, `${{NAME}}`, or a separate file; or run `chmod 600 {path}`"
             )
 
 

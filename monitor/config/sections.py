@@ -1,4 +1,4 @@
-"""Sections of the configuration without a wing of their own: head sampling, storage, log."""
+"""Sections of the configuration that belong to no other wing: head sampling, storage, log and others."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def default_state_path() -> Path:
         return (Path(base) if base else Path.home() / ".local" / "state") / "rag-monitor"
     except RuntimeError:
         raise ConfigError(
-            "storage.path: is required here: this user has no home folder; or set STATE_DIRECTORY"
+            "storage.path: is required, because this user has no home folder; or set STATE_DIRECTORY"
         ) from None
 
 
@@ -59,10 +59,10 @@ class LimitSettings(Section):
     needs_restart: ClassVar[frozenset[str]] = frozenset({"memory"})
 
     memory: Literal["auto"] | Size = "auto"
-    """Memory of the monitor with its worker processes: `auto`, or a size such as `512MiB`. The bounds of all parts
-    follow from it (docs/reliability.md); an option for a part wins over its share. Near the limit, receivers ask
-    senders to retry. `auto`: the limit of the control group (a container's), else a quarter of the machine's memory, at
-    most 2 GiB."""
+    """Memory of the monitor and its worker processes: `auto`, or a size such as `512MiB`. The bounds of all parts
+    follow from it (docs/reliability.md); an option for a part takes precedence over its share. Near the limit,
+    receivers ask senders to retry. `auto`: the limit of the control group (of the container), else a quarter of the
+    machine's memory, at most 2 GiB."""
 
 
 class StorageSettings(Section, ResultRetention):
@@ -87,13 +87,13 @@ class StorageSettings(Section, ResultRetention):
     def _no_deliveries_without_texts(self) -> StorageSettings:
         if self.texts == "none" and self.spool_retention > 0:
             raise ValueError(
-                "`spool_retention` keeps deliveries as they came, and with `texts: none` no text is kept: give one"
+                "`spool_retention` keeps deliveries as received, but `texts: none` keeps no text: set only one of them"
             )
         return self
 
     incidents_retention: Annotated[Duration, Field(gt=0)] = 90 * 86400.0
-    """How long to keep an incident after its end, with its worst answers, their texts and what people noted: longer
-    than the results themselves. At most 1,000 incidents are kept, and 64 MiB."""
+    """How long to keep an incident after its end, with its worst answers, their texts and people's notes: longer than
+    the results themselves. At most 1,000 incidents and 64 MiB are kept."""
 
     request_log: Annotated[Duration, Field(ge=0)] = 86400.0
     """Retention of the request log, which `rag-monitor why` reads: spans, probabilities, attempts and reasons, but no
@@ -107,7 +107,7 @@ _CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")
 
 
 def _cores() -> int:
-    """Return how many processor cores this process may use, at least 1: those of the machine or of its container."""
+    """Return how many processor cores this process may use, at least 1, within the limit of its container."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         quota, period = _CPU_LIMIT.read_text().split()
@@ -121,12 +121,12 @@ class ScoringSettings(Section):
 
     processes: Annotated[int, Field(ge=0, le=64)] | Literal["auto"] = 1
     """Number of worker processes that decode traces, read the requests in them and run the local evaluators. `0`: the
-    monitor's own process does it; then a text that hangs or kills its reader does so to the whole monitor. `auto`: one
-    for each processor core but one, at least 1. A worker takes about 50 MiB of memory."""
+    monitor's own process does it; a text that hangs or crashes its reader then hangs or crashes the whole monitor.
+    `auto`: one fewer than the processor cores, at least 1. A worker takes about 50 MiB of memory."""
 
     time_limit: Annotated[Duration, Field(gt=0)] = 10.0
-    """Processor time that one request may take in a worker. A worker that takes longer, or six times as long by the
-    clock, is ended and replaced, and the request is set aside (outcome `poison`)."""
+    """Processor time that one request may take in a worker. A worker that takes longer, or six times as long in
+    wall-clock time, is terminated and replaced, and the request is set aside (outcome `poison`)."""
 
     @property
     def number(self) -> int:
@@ -145,11 +145,12 @@ class LogSettings(Section):
 
 
 class ReloadSettings(Section):
-    """When the monitor takes up a changed file without a restart, besides on SIGHUP (docs/reload.md)."""
+    """When the monitor reloads a changed file without a restart, in addition to SIGHUP (docs/reload.md)."""
 
     watch: bool = False
-    """Whether to reload when the content of this file changes, or of a rubric or the canary cases that it names. It is
-    read every second, so a mounted ConfigMap works as well; a change counts once it has been there twice."""
+    """Whether to reload when the content of this file changes, or that of a rubric or the canary cases that it names.
+    It is read every second, so a mounted ConfigMap works too; a change counts once two readings in a row have seen
+    it."""
 
     http: bool = False
     """Whether `POST /-/reload` reloads, on the port of the sink `prometheus`. It requires the token of that port, if

@@ -1,10 +1,10 @@
 """All exceptions that cross module boundaries.
 
-Each calls for another reaction: `Overloaded` (try again later), `InvalidData` (never try again), anything else (a bug).
-Exceptions of libraries are mapped to these where the library is called.
+Each calls for a different reaction: `Overloaded` (try again later), `InvalidData` (never try again), anything else (a
+bug). Exceptions of libraries are mapped to these where the library is called.
 
-`explanation.py` explains a faulty configuration; `reading.py` and `strict_yaml.py` read what people write, with limits;
-`surrogates.py` mends JSON of cut texts.
+`explanation.py` explains a faulty configuration; `reading.py` and `strict_yaml.py` read files that people write, with
+limits; `surrogates.py` repairs JSON of cut texts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ConfigError(MonitorError):
     """The configuration is wrong. The message names the place, the value and what is allowed."""
 
 
-class InvalidData(MonitorError):  # noqa: N818 - named after the trouble, as the caller's `except` reads
+class InvalidData(MonitorError):  # noqa: N818 - named after the problem, so that a caller's `except` reads well
     """The data is invalid, and sending it again will not help. The message names the place and the fault."""
 
 
@@ -31,7 +31,7 @@ class TooLarge(InvalidData):
 
 
 class ResultsRefused(InvalidData):
-    """Of the results that a sink was given those with these `ids` can never be taken; the others were."""
+    """The results with these `ids` can never be accepted by a sink; the other results of the batch were accepted."""
 
     def __init__(self, message: str, ids: Collection[str]) -> None:
         super().__init__(message)
@@ -71,7 +71,7 @@ class JudgeError(MonitorError):
     Args:
         reason: the reason of the resulting `Unscored`.
         message: says what happened, without prompt text and secrets.
-        spent: what the calls cost that were made all the same, with these calls in order.
+        spent: the cost of the calls that were made anyway, with these calls in order.
     """
 
     def __init__(self, reason: UnscoredReason, message: str, spent: Cost | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Deprecated options: declared where the option is, found in the configuration of a user."""
+"""Deprecated options: declared where the option is declared, and found in a user's configuration."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Deprecated:
 
         limit: Annotated[int, Deprecated(since="0.2.0", removed_in="0.3.0", instead="at_most")] = 10
 
-    `rag-monitor check` and the log of the start then name it to everyone who sets it, and so does the reference.
+    `rag-monitor check` and the log at start then report it to everyone who sets it. The reference marks it, too.
 
     Args:
         since: the first version in which it is deprecated.
         removed_in: the first version without it.
-        instead: the option to use in its place, from the same section or with its whole path; "": none.
+        instead: the option to use instead, from the same section or with its full path; "": none.
     """
 
     since: str
@@ -28,13 +28,13 @@ class Deprecated:
     instead: str = ""
 
     def __str__(self) -> str:
-        """Say so, without the name of the option."""
+        """Return the notice, without the name of the option."""
         instead = f"use `{self.instead}` instead" if self.instead else "nothing replaces it"
         return f"deprecated since {self.since}, removed in {self.removed_in}; {instead}"
 
 
 _OTHER_KEYS: Final[Mapping[str, str]] = {"configured": "", "evaluator": "", "sampler": "sample"}
-"""How the file names what a value of the configuration holds; "": it has no key of its own."""
+"""The key in the file for an attribute of a configuration value; "": it has no key."""
 
 
 def deprecated_options(value: object, place: str = "") -> Iterator[str]:

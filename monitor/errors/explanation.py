@@ -1,6 +1,6 @@
 """Explains a faulty configuration as its author sees it: the place, the fault, what is allowed, what may be meant.
 
-`explain` puts pydantic's findings into our own words: no name of a class, and no value that may be a secret.
+`explain` rewrites pydantic's findings in our own words, without class names and without values that may be secrets.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 SECRETS: Final = frozenset(
     {"api_key", "api_base", "token", "password", "secret", "secret_key", "url", "urls", "endpoint", "headers"}
 )
-"""Options with values that no message repeats."""
+"""Options whose values no message repeats."""
 
 _LONGEST: Final = 80  # characters of a value that are repeated
-_MANY: Final = 3  # letters from which on a name can be mistyped
+_MANY: Final = 3  # the fewest letters of a name that is taken for a typing error
 _MOST_FAULTS: Final = 20  # that are explained
 
-# What others call an option, or what it was called by someone who guessed. Only where it is certain what was meant.
+# Names that other tools use for an option, or that people guess. Only names whose meaning is certain.
 _MEANT: Final[Mapping[str, str]] = {
     "apikey": "api_key",
     "key": "api_key",
@@ -88,21 +88,21 @@ def explain(
 ) -> str:
     """Return a line for each fault in `data`, which `model` refused: the place, what is wrong, what is allowed.
 
-    `place` is that of the whole, such as `sources[0]`, and `file` its file. `also` are keys that are allowed besides
-    those of `model`, `meant` hints by unknown key. What may hold a secret is not repeated: the value of an option that
-    is one, and whole sections.
+    `place` is the place of the whole, such as `sources[0]`, and `file` its file. `also` are keys allowed in addition to
+    those of `model`; `meant` has hints by unknown key. Values that may contain a secret are not repeated: those of
+    secret options, and whole sections.
     """
     lines: dict[str, list[str]] = {}
     faults = error.errors(include_url=False)
     faults, more = faults[:_MOST_FAULTS], len(faults) - _MOST_FAULTS
     for fault in faults:
         if fault["type"] in ("too_short", "too_long") and any(_is_within(other, fault) for other in faults):
-            continue  # it counts only the entries that are right
+            continue  # its count includes only the valid entries
         where = f"{place}{_path(fault['loc'], data, fault['type'])}"
         allowed = (*_keys_at(model, fault["loc"][:-1]), *(also if len(fault["loc"]) == 1 else ()))
         message = _message(fault, model, allowed, meant or {})
         option, colon, rest = message.partition(": ")
-        if colon and option in _keys_at(model, fault["loc"]):  # of a rule about several options: it names the one
+        if colon and option in _keys_at(model, fault["loc"]):  # a rule about several options names the faulty one
             where, message = f"{where}.{option}", rest
         where = where if place else where.removeprefix(".")
         found = lines.setdefault(where, [])
@@ -118,7 +118,7 @@ def _is_within(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Suggest the one of `names` that `name` may have meant, in brackets; empty where none is similar."""
+    """Suggest the one of `names` that `name` may have meant, in brackets; empty if none is similar."""
     found = _closest(name, names)
     return f" (did you mean {found!r}?)" if found else ""
 
@@ -145,7 +145,7 @@ def shown(value: object) -> str:
 
 
 def placed(error: Exception, place: str, options: Container[str]) -> str:
-    """Return an error's message with its place: that of an option, if the message begins with the name of one."""
+    """Return an error's message with its place, extended by an option if the message begins with an option's name."""
     option, _, rest = str(error).partition(": ")
     return f"{place}.{option}: {rest}" if rest and option in options else f"{place}: {error}"
 
@@ -162,7 +162,7 @@ def unknown_key(key: str, allowed: Sequence[str], meant: Mapping[str, str] | Non
 
 
 def _path(location: Sequence[int | str], data: object, kind: str) -> str:
-    """Return the place as people name it: `.windows[0].length`. The names of pydantic's own branches are left out."""
+    """Return the place as people write it: `.windows[0].length`. The names of pydantic's own branches are left out."""
     path, here = "", data
     for number, part in enumerate(location):
         last = number == len(location) - 1
@@ -214,7 +214,7 @@ def _given(value: object) -> str:
 
 
 def kind_of(value: object) -> str:
-    """Say what a value is without repeating it."""
+    """Return the kind of a value, without the value."""
     if value is None:
         return "empty"
     names: tuple[tuple[type | tuple[type, ...], str], ...] = (
@@ -236,7 +236,7 @@ def _length(kind: str, context: Mapping[str, Any]) -> str:
 
 
 def _example(model: type[BaseModel], location: Sequence[int | str], given: object) -> str:
-    """Show what a mapping there looks like: with what was given, if that was only meant shorter and is no secret."""
+    """Show what a mapping there looks like, with the given value if it is a plain one and not a secret."""
     section = _model_at(model, location)
     if section is None or not section.model_fields:
         return ""
@@ -251,14 +251,14 @@ def _example(model: type[BaseModel], location: Sequence[int | str], given: objec
 
 
 def _is_by_name(model: type[BaseModel], location: Sequence[int | str]) -> bool:
-    """Tell whether the place holds sections by name, such as `judges`, and none of them is meant."""
+    """Return whether the place is a mapping of named sections, such as `judges`, and not one of its sections."""
     holder = _model_at(model, location[:-1])
     field = holder.model_fields.get(str(location[-1])) if holder is not None and location else None
     return field is not None and typing.get_origin(field.annotation) is dict
 
 
 def _model_at(model: type[BaseModel], location: Sequence[int | str]) -> type[BaseModel] | None:
-    """Return the section at a place; None where there is none, or it is unknown."""
+    """Return the section at a place; None if there is none, or it is unknown."""
     here: type[BaseModel] | None = model
     for part in location:
         if here is not None and part in here.model_fields:
@@ -267,7 +267,7 @@ def _model_at(model: type[BaseModel], location: Sequence[int | str]) -> type[Bas
 
 
 def _section_in(annotation: Any) -> type[BaseModel] | None:
-    """Return the model in an annotation, perhaps within a list, a mapping or a choice."""
+    """Return the model in an annotation, also from within a list, a mapping or a choice."""
     if hasattr(annotation, "model_fields"):
         found: type[BaseModel] = annotation
         return found

@@ -1,6 +1,6 @@
 """Reads files that people write, in bounded time and memory.
 
-At a reload anything may stand in the place of such a file: a pipe that nothing writes to, a device without an end.
+At a reload, anything may be in place of such a file: a pipe that nothing writes to, or an endless device.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _MOST_BYTES: Final = 10 * 1024**2
 
 
 def read_file(path: Path, *, at_most: int = _MOST_BYTES, pipe: bool = False) -> bytes:
-    """Return the content of a file of `at_most` bytes.
+    """Return the content of a file of at most `at_most` bytes.
 
-    `pipe`: read a pipe as well, which waits for what writes to it; else it is refused. Raises `OSError`, whose
-    `strerror` says why the file cannot be read.
+    `pipe`: also read a pipe, waiting for its writer; else it is refused. Raises `OSError`, whose `strerror` says why
+    the file cannot be read.
     """
 
     def opened(name: str, flags: int) -> int:
@@ -30,7 +30,7 @@ def read_file(path: Path, *, at_most: int = _MOST_BYTES, pipe: bool = False) -> 
                 raise OSError(errno.EINVAL, "it is a pipe or a device, not a file", str(path))
             content = file.read(at_most + 1)
     except ValueError:
-        raise OSError(errno.EINVAL, "its name holds a null character", str(path)) from None
+        raise OSError(errno.EINVAL, "its name contains a null character", str(path)) from None
     if len(content) > at_most:
         raise OSError(errno.EFBIG, f"it is larger than {at_most:,} bytes", str(path))
     return content

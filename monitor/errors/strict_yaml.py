@@ -1,4 +1,4 @@
-"""Reads YAML that people write. Aliases may stand for a lot, so values are counted before anything is made of them."""
+"""Reads YAML that people write. Aliases may expand to a lot, so values are counted before any is constructed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.errors import ConfigError
 _MOST_VALUES: Final = 20_000
 _DEEPEST: Final = 50
 _TOO_DEEP: Final = f"not valid: it is nested more than {_DEEPEST} levels deep"
-_TOO_MANY: Final = f"not valid: it holds more than {_MOST_VALUES:,} values, each alias with all it stands for"
+_TOO_MANY: Final = f"not valid: it has more than {_MOST_VALUES:,} values, counting what each alias stands for"
 
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _KINDS: Final = {
@@ -21,7 +21,7 @@ _KINDS: Final = {
     "bool": "true or false",
     "timestamp": "a date",
 }
-"""What values are that YAML tells by their looks, or by a tag (`!!int`)."""
+"""The types that YAML recognises from the form of a value, or from a tag (`!!int`)."""
 
 
 class KeyTwiceError(yaml.constructor.ConstructorError):
@@ -29,9 +29,9 @@ class KeyTwiceError(yaml.constructor.ConstructorError):
 
 
 def load_yaml(text: str) -> Any:
-    """Return what YAML stands for, in plain values. Raises `YAMLError`, or `ConfigError` where it stands for too much.
+    """Return the content of YAML as plain values. Raises `YAMLError`, or `ConfigError` if it expands to too much.
 
-    A key that occurs twice is an error, too.
+    A key that occurs twice is also an error.
     """
     loader = _StrictLoader(text)
     try:
@@ -56,7 +56,7 @@ def load_yaml(text: str) -> Any:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML loader that rejects duplicate keys, and stops at what is too deep or too long."""
+    """YAML loader that rejects duplicate keys, and stops if the document is too deep or too long."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -76,14 +76,14 @@ class _StrictLoader(yaml.SafeLoader):
         return made
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Take over what merge keys (`<<: *base`) name; the keys that are written themselves come first, each once."""
+        """Merge in what merge keys (`<<: *base`) name; keys written directly take precedence, and may occur once."""
         if id(node) not in self._flat:
             self._flat.add(id(node))
             self._refuse_twice(node)
             super().flatten_mapping(node)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """Make a value. Raises `YAMLError` with its place also where it looks like a date or a number and is none."""
+        """Construct a value. Raises `YAMLError` with its place, also if it looks like a date or number but is not."""
         try:
             return super().construct_object(node, deep)
         except (yaml.YAMLError, ConfigError):

@@ -1,7 +1,7 @@
-r"""Mends JSON in which half a character is escaped: `"cut \ud83d"`.
+r"""Repairs JSON in which half a character is escaped: `"cut \ud83d"`.
 
-JavaScript's `JSON.stringify` writes that of a text cut in the middle of an emoji. It is no text, and a strict parser
-refuses all that stands around it with it.
+JavaScript's `JSON.stringify` writes this for a text cut in the middle of an emoji. It is not valid text, and a strict
+parser refuses the whole document because of it.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import re
 from typing import Final
 
 _ESCAPES: Final = re.compile(
-    rb"((?:\\\\)++"  # an escaped backslash: what follows it is no escape
+    rb"((?:\\\\)++"  # an escaped backslash: what follows it is not an escape
     rb"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"  # both halves of a character
     rb"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 )
 
 
 def without_lone(text: bytes) -> bytes:
-    """Return a JSON text with U+FFFD for each escaped half of a character (lone surrogate); all else stays as it is.
+    """Return a JSON text with U+FFFD for each escaped half of a character (lone surrogate), otherwise unchanged.
 
-    Call it for a text that a parser has refused: it takes a few times as long as parsing, linear in the length.
+    Call it only for a text that a parser has refused: it takes a few times as long as parsing, linear in the length.
     """
     return _ESCAPES.sub(lambda found: found[1] or b"\\ufffd", text)

@@ -1,4 +1,4 @@
-"""Measuring on labelled answers how well evaluators tell defective ones from good ones, and at what cost."""
+"""Measures on labelled answers how well evaluators tell defective answers from good ones, and at what cost."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from monitor.telemetry.metrics import total
 class EvaluatorBenchmark:
     """One evaluator on one file.
 
-    `not_scored` counts results by outcome and reason. `seconds` and `dollars` are those of one scored answer, without
-    answers from the cache; None where there is none. `cost` is what all its results have cost, in US dollars.
+    `not_scored` counts results by outcome and reason. `seconds` and `dollars` are per scored answer, without answers
+    from the cache; None if there are none. `cost` is the cost of all its results, in US dollars.
     """
 
     configured: ConfiguredEvaluator
@@ -43,7 +43,7 @@ class EvaluatorBenchmark:
         return self.configured.evaluator.name
 
     def rule(self, tested: Tested) -> DefectRule | None:
-        """Give a threshold as a defect rule of the configuration; None where it calls every answer defective."""
+        """Return a threshold as a defect rule for the configuration; None if it calls every answer defective."""
         if tested.score is None:
             return None
         better = self.configured.evaluator.scale.better
@@ -52,10 +52,10 @@ class EvaluatorBenchmark:
 
 @dataclass(frozen=True, slots=True)
 class FileBenchmark:
-    """All evaluators on one file. `paid` counts every call of the run in US dollars, also those without a result.
+    """All evaluators on one file. `paid` is the cost of all calls in US dollars, including those without a result.
 
     `trained` is the number of rows that an evaluator has learned from; then all are measured on the other rows only. It
-    is None where no evaluator learns.
+    is None if no evaluator learns.
     """
 
     path: Path
@@ -80,15 +80,15 @@ async def benchmark_file(
 ) -> FileBenchmark:
     """Score every labelled row of a file with every evaluator, and measure each against the labels.
 
-    The file has rows of any shape as JSON Lines, each with `label`: 1 defective, 0 good. With `limit` only so many rows
-    are scored, chosen by a hash of their ids. `report` gets which rows cannot be read. An evaluator that learns is
-    taught by the labels of half of the groups, chosen by a hash; then every evaluator is measured on the other half.
-    Raises `ConfigError` where a judge cannot work, and `OSError` where the file cannot be read.
+    The file has rows of any shape as JSON Lines, each with `label`: 1 defective, 0 good. With `limit`, only that many
+    rows are scored, chosen by a hash of their ids. `report` gets messages about unreadable rows. An evaluator that
+    learns is taught with the labels of half of the groups, chosen by a hash; then every evaluator is measured on the
+    other half. Raises `ConfigError` if a judge cannot work, and `OSError` if the file cannot be read.
     """
     with progress.reading([path]) as advance:
         labelled = read_labelled(path, config.extraction, report=report, advance=advance)
     chosen = sample(labelled.cases, limit)
-    # Numbers for ids: two rows of a file may well have the same, and still both are labelled.
+    # Numbers as ids: two rows of a file may have the same id, and both are labelled.
     cases = [replace(one.case, request_id=str(number)) for number, one in enumerate(chosen)]
     results: list[EvaluationResult] = []
     runtime = Runtime.standalone()
@@ -98,7 +98,7 @@ async def benchmark_file(
 
     with progress.steps(len(cases), path.name) as scored, unwrap_errors():
         await score(config, evaluators, cases, runtime=runtime, deliver=deliver, scored=scored)
-    results.sort(key=lambda one: int(one.case.request_id))  # judges answer in any order, the draws must not
+    results.sort(key=lambda one: int(one.case.request_id))  # judges answer in any order, but draws must be reproducible
     learns = [one for one in evaluators if one.evaluator.rescores]
     taught = {number for number, one in enumerate(chosen) if learns and in_first_half(one.group)}
     for one in learns:
@@ -123,7 +123,7 @@ async def benchmark_file(
 def _teach(
     one: ConfiguredEvaluator, results: list[EvaluationResult], rows: Sequence[LabelledCase], taught: set[int]
 ) -> None:
-    """Teach an evaluator the labels of the rows with these numbers, and put its learned scores in place of the first.
+    """Teach an evaluator the labels of the rows with these numbers, and replace its first scores by the learned ones.
 
     The file is one app. Files are often sorted, so it learns in the order of a hash.
     """
@@ -156,7 +156,7 @@ def draw_plot(found: Sequence[FileBenchmark]) -> str:
 
 
 def _printable(name: str) -> str:
-    """Replace what an SVG may not hold, such as control characters."""
+    """Replace characters that an SVG may not contain, such as control characters."""
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in name)
 
 

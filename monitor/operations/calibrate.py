@@ -1,4 +1,4 @@
-"""Comparing evaluators with people: labels joined with results, and the defect rate without the evaluator's errors."""
+"""Compares evaluators with people: joins labels with results, and corrects defect rates for the evaluator's errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NOT_IN_RATES = (RateScope.NON_PRODUCTION, RateScope.BACKFILL, RateScope.USER_DI
 
 
 class _Version(NamedTuple):
-    """An instrument: scores of another version of the same evaluator are never added to its own."""
+    """One version of an evaluator: a different version is a different instrument, so scores are never mixed."""
 
     evaluator: str
     version: str
@@ -54,10 +54,11 @@ class _Result(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorCalibration:
-    """What the labels say of one version of an evaluator.
+    """What the labels say about one version of an evaluator.
 
-    `raw` is the rate that it shows, `corrected` the rate without its errors, None where `method` says why not. `cells`
-    sum up the labels. `audited` sums up the results that the labels were drawn from at random; None without audits.
+    `raw` is the rate that it shows; `corrected` is the rate corrected for its errors, or None, and then `method` says
+    why. `cells` sum up the labels. `audited` sums up the results from which the labels were drawn at random; None
+    without audits.
     """
 
     evaluator: str
@@ -72,10 +73,10 @@ class EvaluatorCalibration:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationReport:
-    """What came of all labels.
+    """The outcome for all labels.
 
-    `labels` and `results` are how many were read. `unmatched` labels belong to no result; `disputed` results have
-    contradicting labels and are left out. `problems` are lines that could not be read.
+    `labels` and `results` count what was read. `unmatched` labels belong to no result; `disputed` results have
+    contradicting labels and are left out. `problems` describes lines that could not be read.
     """
 
     evaluators: tuple[EvaluatorCalibration, ...]
@@ -91,7 +92,7 @@ def calibrate(labels: Path, results: Sequence[Path], *, audits: bool = False) ->
 
     `labels` are JSON Lines, each with `defect` (true, false, or null: not labelled yet), and `id`, or `request_id` and
     `evaluator`. `results` are files of the sink `jsonl` or of `evaluate`, or the `history.db` of a monitor. `audits`:
-    the labelled results were drawn at random from all of `results`. Raises `ConfigError` where a file cannot be read.
+    the labelled results were drawn at random from all of `results`. Raises `ConfigError` if a file cannot be read.
     """
     joined = _Joined()
     joined.add_results(results)
@@ -100,7 +101,7 @@ def calibrate(labels: Path, results: Sequence[Path], *, audits: bool = False) ->
 
 
 def configured_results(config: Config) -> list[Path]:
-    """List the files of the configured sinks `jsonl`, also rotated ones. Raises `ConfigError` where there are none."""
+    """List the files of the configured `jsonl` sinks, including rotated ones. Raises `ConfigError` if there are none."""
     found: list[Path] = []
     for sink in config.sinks:
         if isinstance(sink, JsonLines):
@@ -140,7 +141,7 @@ class _Joined:
     problems: list[str] = field(default_factory=list)
 
     def add_results(self, files: Sequence[Path]) -> None:
-        """Keep the scored results of production traffic by id; backfilled ones would count their time twice."""
+        """Keep the scored results of production traffic by id; backfilled ones would count their period twice."""
         for row, place in _rows(files, "results", self.problems):
             if row.get("outcome") != "score" or row.get("scope") in _NOT_IN_RATES:
                 continue
@@ -151,7 +152,7 @@ class _Joined:
                 self.results[row["id"]] = one
 
     def add_labels(self, path: Path) -> None:
-        """Find the results of each label: one by its id, or all of an evaluator on a request."""
+        """Find the results of each label: one by its id, or all results of an evaluator for a request."""
         by_trace: dict[tuple[str, str], list[str]] = defaultdict(list)
         for id_, one in self.results.items():
             by_trace[one.request_id, one.by.evaluator].append(id_)
@@ -189,7 +190,7 @@ def _calibration(by: _Version, raw: Sums, labels: Sequence[LabelledResult], *, a
     shown = estimate(raw)
     assert shown is not None  # noqa: S101 - there is a result for every label
     found = quality(labels)
-    if audits:  # they are drawn by answer, and what is saved of them has no sessions
+    if audits:  # audits are drawn by answer, and saved without sessions
         raw = replace(raw, defect_products=0.0, every_products=0.0, both_products=0.0)
     corrected = by_difference(raw, labels) if audits else by_quality(raw, found)
     if corrected is not None:

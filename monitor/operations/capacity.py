@@ -1,4 +1,4 @@
-"""Plans what a number of requests a second takes: cores, replicas, memory, disk, judge calls, dollars, series, delay.
+"""Plans what a number of requests per second takes: cores, replicas, memory, disk, judge calls, cost, series, delay.
 
 capacity.for_traffic(config, 1000)
 
@@ -53,13 +53,13 @@ MEASURED: Final[Mapping[str, Measured]] = {
     "series_local": Measured(38, "series more for a local evaluator and a service", _FOOTPRINT),
     "series_judged": Measured(49, "series more for a judged evaluator and a service", _FOOTPRINT),
 }  # fmt: skip
-"""What everything is computed from. Measured on two shared virtual cores; `docs/performance.md` has the tables."""
+"""The basis of all figures. Measured on two shared virtual cores; `docs/performance.md` has the tables."""
 
 BUSY: Final = 0.5
-"""How much of a core the mean load may use: the busiest hour of a day has about twice the mean."""
+"""Share of a core that the mean load may use: the busiest hour of a day has about twice the mean."""
 
 KEPT_A_SECOND: Final = 10.0
-"""Requests a second that are enough: local evaluators then score 36,000 an hour, and more notices nothing sooner."""
+"""Requests per second that are enough: local evaluators then score 36,000 an hour, and more detects nothing sooner."""
 
 SCRAPE_EVERY: Final = 15.0
 """Seconds between two scrapes, as in `deploy/compose/prometheus.yml`."""
@@ -73,15 +73,15 @@ _LEAST_DATA: Final = 64 * 1024**2
 _OPEN_PART: Final = 4
 _SENT_EVERY: Final = 5.0  # seconds between two exports of an SDK
 SECONDS_OF_A_CALL: Final = 2.0
-"""How long a judge is assumed to take for an answer."""
+"""How long a judge is assumed to take for one answer, in seconds."""
 
 HISTORY_SIZE: Final = int(HistoryOptions.model_fields["max_size"].default)
-"""At how many bytes the history of a replica deletes its oldest results."""
+"""The size, in bytes, at which the history of a replica deletes its oldest results."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedLoad:
-    """What one judged evaluator scores: the `share` of the kept requests, evaluations a day, and how that is set."""
+    """The load of one judged evaluator: the `share` of kept requests, evaluations per day, and how these are set."""
 
     evaluator: str
     sampling: str
@@ -91,11 +91,11 @@ class JudgedLoad:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a number of requests a second takes. Cores, disk, calls and series are those of all replicas together.
+    """What a number of requests per second takes. Cores, disk, calls and series are for all replicas together.
 
-    `head` is the share of traces that is kept, `head_suggested` whether the plan chose it. `cores` are busy on average,
-    `cores_each` are those that a replica needs, `memory_each` bytes a replica. `dollars_per_day` is None where the
-    price is unknown. `history_lasts` is for how many seconds the replicas keep results.
+    `head` is the share of traces that is kept; `head_suggested`: the plan chose it. `cores` are busy on average,
+    `cores_each` is the number a replica needs, `memory_each` its bytes. `dollars_per_day` is None if the price is
+    unknown. `history_lasts` is how many seconds the replicas keep results.
     """
 
     requests_per_second: float
@@ -121,10 +121,11 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
-    """What a plan assumes of the traffic: the defect `rate`, the `worse` one to notice, and the form of requests.
+    """What a plan assumes about the traffic: the defect `rate`, the `worse` one to notice, and the form of requests.
 
-    `spans` are those of a request, `services` send it; series grow with them. `price` is that of an evaluation in
-    US dollars, None: by the price of each judge and `tokens` (in, out). Raises `ConfigError`.
+    `spans` is the number per request, `services` the number of services that send it; series grow with them. `price`
+    is that of an evaluation in US dollars; None: from the price of each judge and `tokens` (in, out). Raises
+    `ConfigError`.
     """
 
     rate: float = 0.02
@@ -146,10 +147,10 @@ _USUAL: Final = Assumptions()
 
 
 def for_traffic(config: Config, requests_per_second: float, assumed: Assumptions = _USUAL) -> Capacity:
-    """Return what `requests_per_second` (the mean of a day, all services together) take with a configuration.
+    """Return what `requests_per_second` (the mean of a day, all services together) takes with a configuration.
 
-    Without `sampling.traces`, the head rate is chosen so that about `KEPT_A_SECOND` requests a second are kept.
-    Raises `ConfigError` for a number that is not above 0 or beyond ten million.
+    Without `sampling.traces`, the head rate is chosen so that about `KEPT_A_SECOND` requests per second are kept.
+    Raises `ConfigError` for a number that is not above 0, or is beyond ten million.
     """
     if not 0 < requests_per_second <= _MOST:
         raise ConfigError(f"requests_per_second: {requests_per_second:g} is not above 0 and up to {_MOST:,.0f}")
@@ -162,7 +163,7 @@ def for_traffic(config: Config, requests_per_second: float, assumed: Assumptions
     prices = {one.evaluator.name: _price(config, one.evaluator.name, assumed) for one in judging}
     kafka = any(isinstance(source, KafkaSource) for source in config.sources)
     replicas = 1
-    while True:  # without Kafka each replica has the budgets for itself, so that what is judged grows with them
+    while True:  # without Kafka each replica has its own budgets, so the number of judged answers grows with them
         loads = tuple(_load(one, kept, prices[one.evaluator.name], 1 if kafka else replicas) for one in judging)
         evaluations = sum(one.per_day for one in loads) / _DAY
         cores, needed = _processors(
@@ -226,7 +227,7 @@ def _suggested(requests_per_second: float) -> float:
 
 
 def _load(one: ConfiguredEvaluator, kept: float, price: EvaluationPrice, budgets: int) -> JudgedLoad:
-    """Return what an evaluator scores, where each of `budgets` replicas has the whole budget."""
+    """Return the load of an evaluator if each of `budgets` replicas has the whole budget."""
     sampler, name = one.sampler, one.evaluator.name
     a_day = kept * _DAY
     if isinstance(sampler, Budgeted):
@@ -241,9 +242,9 @@ def _load(one: ConfiguredEvaluator, kept: float, price: EvaluationPrice, budgets
 
 
 def _processors(config: Config, received: float, head: float, kept: float, evaluations: float) -> tuple[float, int]:
-    """Return the cores that are busy on average, and the replicas: of none may a process be busier than `BUSY`.
+    """Return the cores that are busy on average, and the replicas: no process of a replica may be busier than `BUSY`.
 
-    `received` are Kafka messages a second where a source is Kafka, else spans.
+    `received` is in Kafka messages per second if a source is Kafka, else in spans.
     """
     each = _value("dropped_span") * (1 - head) + _value("kept_span") * head
     if any(isinstance(source, KafkaSource) for source in config.sources):
@@ -262,9 +263,9 @@ def _calls(
     config: Config,
     prices: Mapping[str, EvaluationPrice],
 ) -> tuple[float, float | None]:
-    """Return the calls a day with their repeats, and the dollars; None where a price is unknown.
+    """Return the calls per day with their repeats, and the dollars; None if a price is unknown.
 
-    Evaluators of one group share a call: all draw by one hash, so that there are as many calls as the largest makes.
+    Evaluators of one group share a call: all draw by the same hash, so there are as many calls as the largest makes.
     """
     groups: dict[tuple[str, str], list[tuple[float, float | None]]] = {}
     for one, load in zip(judging, loads, strict=True):
@@ -278,7 +279,7 @@ def _calls(
 
 
 def _memory(config: Config, kept: float, *, judges: bool) -> int:
-    """Return the bytes that a replica needs for `kept` traces a second at twice the mean; the limit, if one is set."""
+    """Return the bytes that a replica needs for `kept` traces per second at twice the mean, or the configured limit."""
     if config.limits.memory != "auto":
         return int(config.limits.memory)
     open_for = config.assembly.grace_period + _SENT_EVERY
@@ -290,9 +291,9 @@ def _memory(config: Config, kept: float, *, judges: bool) -> int:
 def _notes(config: Config, made: Capacity, *, kafka: bool) -> Iterator[str]:
     """Yield what to set, and what does not fit."""
     if made.head_suggested and made.head < 1:
-        yield f"Set `sampling.traces: {made.head * 100:g}%`, which this plan assumes: it is not set"
+        yield f"Set `sampling.traces: {made.head * 100:g}%`, which is not set but which this plan assumes"
     if made.replicas > 1 and not kafka and any("a day" in one.sampling for one in made.judged):
-        yield f"Each replica spends the budgets of `sample` for itself: divide them by {made.replicas}, or use Kafka"
+        yield f"Each replica spends the budgets of `sample` separately: divide them by {made.replicas}, or use Kafka"
     for name, settings in config.judges_with_models.items():
         room, place = settings.max_concurrency * made.replicas, f"judges.{name}" if name else "judge"
         if made.judge_calls_at_once > BUSY * room:

@@ -1,4 +1,4 @@
-"""Finds what keeps a valid configuration from working, as far as that shows without network and without a call."""
+"""Finds what keeps a valid configuration from working, as far as can be told without the network and without a call."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from monitor.judge.setup import before_a_call, place_of, remedy
 
 
 def warnings(config: Config) -> Iterator[str]:
-    """Yield what will not work, and what to do: the monitor starts, but a part of it stays silent.
+    """Yield what will not work, and what to do about it: the monitor starts, but a part of it stays silent.
 
-    Raises `ConfigError` for what keeps the monitor from starting. Takes seconds for a model that is in no list.
+    Raises `ConfigError` for anything that keeps the monitor from starting. Takes seconds for a model in no price list.
     """
     registry.conventions()
     if config.limits.memory != "auto":

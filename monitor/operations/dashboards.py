@@ -1,7 +1,7 @@
-"""Puts the dashboards into a folder of Grafana, over the HTTP API that every version from 10 on has.
+"""Installs the dashboards in a folder of Grafana, over the HTTP API that every version from 10 on has.
 
 These are `/api/folders`, `/api/dashboards/db` and `/api/dashboards/uid`; the newer `/apis/...` began with Grafana 12.
-A dashboard keeps its uid, so a second run changes nothing. What people changed in Grafana is replaced only by `force`.
+A dashboard keeps its uid, so a second run changes nothing. People's changes in Grafana are replaced only with `force`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from monitor.errors import ConfigError, MonitorError
 from monitor.transport.http.client import FetchedResponse, HttpClient, receiver_address
 
 FOLDER_UID: Final = "ragmonitor"
-"""The uid of the folder, unless it is another one: as in `grafana/provisioning`."""
+"""The uid of the default folder, as in `grafana/provisioning`."""
 
 _TIMEOUT: Final = 30.0
 _PAGE: Final = 1000  # folders in one answer
 _PAGES: Final = 20
 _SHOWN: Final = 300  # characters of what Grafana says
-_OURS: Final = "rag-monitor "  # begins the message of each version that this has saved
+_OURS: Final = "rag-monitor "  # begins the message of each version saved from here
 _REDIRECTS: Final = range(300, 400)
 
 
 class BoardChange(StrEnum):
-    """What became of a dashboard."""
+    """What happened to a dashboard."""
 
     CREATED = "created"
     UPDATED = "updated"
@@ -52,7 +52,7 @@ class InstalledBoard:
 
 @dataclass(frozen=True, slots=True)
 class _BoardStep:
-    """What is to be done with one dashboard. `known` is what Grafana has of it: its id and version."""
+    """What to do with one dashboard. `known` is Grafana's current one, with its id and version."""
 
     board: dict[str, Any]
     change: BoardChange
@@ -60,9 +60,9 @@ class _BoardStep:
 
 
 def boards() -> list[dict[str, Any]]:
-    """Return the dashboards: those of the checkout that this runs in, or those that were installed with the package.
+    """Return the dashboards of the checkout in which this runs, or those installed with the package.
 
-    Raises `MonitorError` where there are none.
+    Raises `MonitorError` if there are none.
     """
     checkout = Path(__file__).parents[2] / "grafana" / "dashboards"
     files = sorted(checkout.glob("*.json"))
@@ -79,10 +79,10 @@ def boards() -> list[dict[str, Any]]:
 
 
 class Grafana:
-    """Installs dashboards in one Grafana. Follows no redirect and uses no proxy.
+    """Installs dashboards in one Grafana. Follows no redirects and uses no proxy.
 
-    `token` is that of a service account; `ca_file` as in `HttpClient`. Raises `ConfigError` where the address, the
-    token or the file cannot work; its methods raise `MonitorError` that says what is wrong and how to fix it.
+    `token` is that of a service account; `ca_file` as in `HttpClient`. Raises `ConfigError` if the address, the token
+    or the file cannot work; its methods raise `MonitorError` that says what is wrong and how to fix it.
     """
 
     def __init__(self, url: str, *, token: str = "", ca_file: Path | None = None) -> None:
@@ -96,9 +96,9 @@ class Grafana:
     def install(
         self, made: Sequence[Mapping[str, Any]], *, folder: str = FOLDER, datasource: str, force: bool = False
     ) -> Iterator[InstalledBoard]:
-        """Bring dashboards up to date in the folder of that title, and yield each. Looks at all before it changes one.
+        """Bring dashboards up to date in the folder of that title, and yield each. Checks all before changing any.
 
-        `datasource` is the uid that they begin with. `force` replaces what people changed in Grafana.
+        `datasource` is the uid of their initial data source. `force` replaces what people changed in Grafana.
         """
         place = self._folder(folder)
         steps = [self._step(_with_source(one, datasource), place, force=force) for one in made]
@@ -110,19 +110,19 @@ class Grafana:
             yield InstalledBoard(str(step.board["title"]), step.change, f"{self.url}/d/{step.board['uid']}")
 
     def check(self) -> str:
-        """Return the version of the Grafana; empty where it does not say."""
+        """Return the version of Grafana; empty if it does not say."""
         reply = self._send("/api/health")
         told = _document(reply)
         if reply.status != HTTPStatus.OK or not isinstance(told, dict) or "database" not in told:
             raise MonitorError(
-                f"{self.url} is no Grafana: /api/health responds with {reply.status}, and not as Grafana"
+                f"{self.url} is not Grafana: /api/health responds with {reply.status}, not as Grafana does"
             )
         return str(told.get("version", ""))
 
     def data_source(self, uid: str | None) -> tuple[str, str]:
-        """Return the uid of the Prometheus to query, and a note on how it was chosen, which may be empty.
+        """Return the uid of the Prometheus data source to query, and a note on how it was chosen, which may be empty.
 
-        None: the one with the uid of `grafana/provisioning`, or the only one that there is.
+        None: the one with the uid of `grafana/provisioning`, or the only one there is.
         """
         wanted = uid or DATASOURCE
         reply = self._send(f"/api/datasources/uid/{quote(wanted, safe='')}")
@@ -132,7 +132,7 @@ class Grafana:
                 raise MonitorError(f"the data source {wanted!r} is of type {kind!r}, not a Prometheus")
             return wanted, ""
         if reply.status == HTTPStatus.FORBIDDEN:
-            return wanted, f"the token may not look at data sources: whether there is a {wanted!r} is not known"
+            return wanted, f"the token may not read data sources, so it is not known whether {wanted!r} exists"
         if reply.status != HTTPStatus.NOT_FOUND:
             self._refuse(reply, "the data source cannot be looked up")
         listed = _document(self._expect("/api/datasources", "data sources cannot be listed"))
@@ -142,12 +142,14 @@ class Grafana:
             (only,) = known
             return only, f"queries {known[only]!r} ({only}), the only Prometheus here"
         names = ", ".join(f"{one} ({name!r})" for one, name in known.items()) or "none"
-        raise MonitorError(f"there is no data source {wanted!r}: choose one by --datasource. Of Prometheus: {names}")
+        raise MonitorError(
+            f"there is no data source {wanted!r}: choose one with --datasource. Prometheus data sources: {names}"
+        )
 
     def _folder(self, title: str) -> str | None:
-        """Return the uid of the folder; None where it has to be made."""
+        """Return the uid of the folder; None if it has to be created."""
         if title == FOLDER and self._send(f"/api/folders/{FOLDER_UID}").status == HTTPStatus.OK:
-            return FOLDER_UID  # also where someone has given it another title
+            return FOLDER_UID  # even if someone has given it another title
         for page in range(1, _PAGES + 1):
             reply = self._expect(f"/api/folders?limit={_PAGE}&page={page}", "folders cannot be listed")
             listed = _document(reply)
@@ -165,7 +167,7 @@ class Grafana:
         return str(_object(reply).get("uid"))
 
     def _step(self, board: dict[str, Any], folder: str | None, *, force: bool) -> _BoardStep:
-        """Return what is to be done with a dashboard."""
+        """Return what to do with a dashboard."""
         path = f"/api/dashboards/uid/{board['uid']}"
         reply = self._send(path)
         if reply.status == HTTPStatus.NOT_FOUND:
@@ -192,7 +194,7 @@ class Grafana:
         return _BoardStep(board, BoardChange.UPDATED, there)
 
     def _last_message(self, path: str) -> str:
-        """Return what the newest version was saved with: Grafana may return a dashboard in another form than it got."""
+        """Return the message of the newest version: Grafana may return a dashboard in a different form than it got."""
         reply = self._send(f"{path}/versions?limit=1")
         told = _document(reply) if reply.status == HTTPStatus.OK else None
         versions = told.get("versions") if isinstance(told, dict) else told  # a list before Grafana 11
@@ -207,7 +209,7 @@ class Grafana:
         self._expect("/api/dashboards/db", f"{board['title']} cannot be saved", document)
 
     def _send(self, path: str, document: Mapping[str, Any] | None = None) -> FetchedResponse:
-        """Send a request; a redirect, and a token that is not accepted, are the end."""
+        """Send a request. Raises `MonitorError` for a redirect and for a token that is not accepted."""
         try:
             reply = self._client.send(path, document=document)
         except MonitorError as error:
@@ -218,8 +220,8 @@ class Grafana:
         if reply.status == HTTPStatus.UNAUTHORIZED:
             problem = "does not accept the token" if self._has_token else "needs a token"
             raise MonitorError(
-                f"{self.url} {problem}: create a service account with the role Editor, and put a token of it into the"
-                " variable that --token-env names"
+                f"{self.url} {problem}: create a service account with the role Editor, and put one of its tokens into"
+                " the variable that --token-env names"
             )
         return reply
 
@@ -241,17 +243,17 @@ class Grafana:
 
 
 _ADVICE: Final = {
-    "version-mismatch": "Someone has changed it in Grafana at this moment: run the command again",
+    "version-mismatch": "Someone has just changed it in Grafana: run the command again",
     "name-exists": "Another dashboard has this title in the folder: rename it, or choose another --folder",
     "plugin-dashboard": "It belongs to a plugin of Grafana: choose another --folder",
     "403": "The token needs the role Editor, or dashboards:create, dashboards:write, folders:create and folders:read",
     "404": "Is --url the address of Grafana, with its path?",
 }
-"""What to do, by the status that Grafana names, otherwise by that of HTTP."""
+"""What to do, by Grafana's own status, otherwise by the HTTP status."""
 
 
 def _with_source(board: Mapping[str, Any], datasource: str) -> dict[str, Any]:
-    """Return a dashboard that begins with a data source."""
+    """Return a copy of a dashboard with this data source selected."""
     made: dict[str, Any] = json.loads(json.dumps(board))
     for one in made["templating"]["list"]:
         if one["type"] == "datasource" and datasource != DATASOURCE:
@@ -260,7 +262,7 @@ def _with_source(board: Mapping[str, Any], datasource: str) -> dict[str, Any]:
 
 
 def _message(board: Mapping[str, Any]) -> str:
-    """Return what a version is saved with: it tells whether the newest version is this very dashboard."""
+    """Return the message to save a version with; it identifies the exact dashboard."""
     digest = hashlib.sha256(json.dumps(board, sort_keys=True).encode()).hexdigest()[:12]
     return f"{_OURS}{__version__} {digest}"
 
@@ -275,7 +277,7 @@ def _document(reply: FetchedResponse) -> Any:
 def _object(reply: FetchedResponse) -> dict[str, Any]:
     told = _document(reply)
     if not isinstance(told, dict):
-        raise MonitorError("Grafana responds with something that is no JSON object: is there a proxy in between?")
+        raise MonitorError("Grafana responds with something that is not a JSON object: is there a proxy in between?")
     return told
 
 

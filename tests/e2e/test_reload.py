@@ -258,7 +258,7 @@ WRONG = {
     ),
     "a megabyte of values": (
         lambda it: in_place(it).write_text(f"slices: [{'a, ' * 300_000}]"),
-        "it holds more than 20,000 values",
+        "it has more than 20,000 values",
     ),
     "a program": (
         lambda it: in_place(it).write_bytes(Path(sys.executable).read_bytes()[:500_000]),
@@ -269,7 +269,7 @@ WRONG = {
         lambda it: in_place(it).write_text(
             "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{f'*a{n - 1}, ' * 10}]\n" for n in range(1, 10))
         ),
-        "it holds more than 20,000 values, each alias with all it stands for",
+        "it has more than 20,000 values, counting what each alias stands for",
     ),
     "ten thousand mistakes": (
         lambda it: in_place(it).write_text("".join(f"mistake_{n}: {n}\n" for n in range(9_000))),

@@ -125,7 +125,7 @@ def test_of_several_one_must_be_chosen() -> None:
     sources = [{"uid": uid, "name": uid.upper(), "type": "prometheus"} for uid in ("p1", "p2")]
     with Grafana(sources=sources) as grafana:
         said = refused(install(grafana))
-        assert "choose one by --datasource. Of Prometheus: p1 ('P1'), p2 ('P2')" in said
+        assert "choose one with --datasource. Prometheus data sources: p1 ('P1'), p2 ('P2')" in said
         assert not grafana.writes
         assert install(grafana, "--datasource", "p2").exit_code == 0
         assert _sources(grafana) == {"p2"}
@@ -148,7 +148,7 @@ def test_a_token_that_may_not_see_data_sources_installs_all_the_same() -> None:
     with Grafana(says={"GET /api/datasources.*": Says(403, {"message": "denied"})}) as grafana:
         result = install(grafana, "--datasource", "p9")
         assert result.exit_code == 0, result.output
-        assert "may not look at data sources" in result.stderr
+        assert "may not read data sources" in result.stderr
         assert _sources(grafana) == {"p9"}
 
 
@@ -176,7 +176,7 @@ FAULTS = {
     ),
     "changed meanwhile": (
         {"POST /api/dashboards/db": Says(412, {"message": "changed by someone else", "status": "version-mismatch"})},
-        "Someone has changed it in Grafana at this moment: run the command again",
+        "Someone has just changed it in Grafana: run the command again",
     ),
     "a title twice": (
         {"POST /api/dashboards/db": Says(412, {"message": "same name exists", "status": "name-exists"})},
@@ -216,7 +216,7 @@ def test_a_provisioned_dashboard_is_told_before_anything_is_changed() -> None:
 def test_what_is_no_grafana_is_told_so() -> None:
     for other in (Says(data={"status": "ok"}), Says(content=b"hello"), Says(404), Says(data=[1])):
         with HttpApi(other) as api:
-            assert "is no Grafana: /api/health responds with" in refused(install(api))
+            assert "is not Grafana: /api/health responds with" in refused(install(api))
             assert [one.path for one in api.asked] == ["/api/health"]
 
 

@@ -127,8 +127,8 @@ REFUSED = {
     ),
     "is a number": ("Tone = 5", "Tone", "is not a subclass of Evaluator"),
     "is another kind": (DIALECT, "Acme", "is not a subclass of Evaluator"),
-    "lacks its method": (EVALUATOR.replace("def evaluate", "def score"), "Tone", "lacks the method evaluate"),
-    "lacks its scale": (EVALUATOR.replace("    scale:", "    other:"), "Tone", "lacks the class field scale"),
+    "lacks its method": (EVALUATOR.replace("def evaluate", "def score"), "Tone", "does not define the method evaluate"),
+    "lacks its scale": (EVALUATOR.replace("    scale:", "    other:"), "Tone", "does not define the class field scale"),
     "has no scale": (
         EVALUATOR.replace("Scale.share(bad=0.0, good=0.5)", "5"),
         "Tone",
@@ -177,7 +177,7 @@ def test_a_check_of_options_that_breaks_is_named_without_what_it_says(install: I
 DIALECTS = {
     "raises": ("raise RuntimeError('no model')", "cannot be imported: RuntimeError: no model (acme_plugin.py, line 1)"),
     "is another kind": (EVALUATOR.replace("Tone", "Acme"), "is not a subclass of Convention"),
-    "has no name": (DIALECT.replace('    name: ClassVar[str] = "acme"', ""), "lacks the class field name"),
+    "has no name": (DIALECT.replace('    name: ClassVar[str] = "acme"', ""), "does not define the class field name"),
     "cannot be made": (
         DIALECT + "\n    def __init__(self):\n        raise ValueError('no')\n",
         "cannot be made: ValueError: no (acme_plugin.py, line ",

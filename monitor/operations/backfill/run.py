@@ -1,4 +1,4 @@
-"""Asking for past evaluations, and seeing them done: by the running monitor, or in this process where there is none."""
+"""Requests evaluations of past traffic and follows them: by the running monitor, or in this process without one."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ from monitor.storage.history.feed import Feed
 _LOOK_EVERY: Final = 0.5
 _LOST_AFTER: Final = 3
 _LAST_SENDING: Final = 30.0
-"""Seconds that sinks may take at the end. A monitor that starts on the folder sends them the rest."""
+"""Seconds that sinks may take at the end. The next monitor on the folder sends them the rest."""
 
 _FREE: Final = {"budget": Budget(), "cache": CacheSettings(max_entries=0), "max_attempts": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorCost:
-    """How many evaluations are due, and what they cost at most, in US dollars; None where the price is unknown."""
+    """How many evaluations are due, and their maximum cost in US dollars; None if the price is unknown."""
 
     evaluator: str
     evaluations: int
@@ -62,23 +62,23 @@ class EvaluatorCost:
 
 @dataclass(frozen=True, slots=True)
 class BackfillEstimate:
-    """What a request would put into the queue."""
+    """The evaluations that a request would put into the queue."""
 
     counts: SelectionCounts
     costs: tuple[EvaluatorCost, ...]
 
     @property
     def evaluations(self) -> int:
-        """All that are due."""
+        """The number of all evaluations that are due."""
         return sum(one.evaluations for one in self.costs)
 
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """What a request has put into the queue, under the id `batch`.
+    """The evaluations that a request has put into the queue, under the id `batch`.
 
-    `new` evaluations are queued; `waiting` ones were in the queue before; `scored` ones have a score already; `full`
-    ones found no room.
+    Numbers of evaluations: `new`: now queued; `waiting`: already in the queue; `scored`: already scored; `full`: left
+    out because the queue is full.
     """
 
     batch: str
@@ -91,7 +91,7 @@ class Enqueued:
 
 @dataclass(frozen=True, slots=True)
 class BackfillProgress:
-    """How far a batch has come: evaluations done by outcome, how many are still waiting, and why, if it is known."""
+    """The progress of a batch: evaluations done by outcome, how many are still waiting, and why, if known."""
 
     done: Mapping[str, int]
     waiting: int
@@ -102,10 +102,10 @@ _MissedItems: TypeAlias = Callable[[Collection[str], str], Iterable[Item]]
 
 
 class BackfillClient:
-    """The backfill queue of one storage folder, for those who ask. Close it, or use it as a context manager.
+    """The backfill queue of one storage folder, for requests. Close it, or use it as a context manager.
 
-    Raises `ConfigError` where the configuration turns backfill off. Methods raise `MonitorError` where the queue cannot
-    be used.
+    Raises `ConfigError` if the configuration turns backfill off. Methods raise `MonitorError` if the queue cannot be
+    used.
     """
 
     def __init__(self, config: Config, clock: Clock | None = None) -> None:
@@ -130,13 +130,13 @@ class BackfillClient:
 
     @property
     def has_worker(self) -> bool:
-        """Whether a process, as a rule the running monitor, works on the queue."""
+        """Whether a process, usually the running monitor, works on the queue."""
         return somebody_works(self._folder)
 
     async def estimate(self, request: BackfillRequest, *, report: Report = ignore) -> BackfillEstimate:
-        """Tell what a request would enqueue, and what it costs at most: prompts are rendered, none is sent.
+        """Return what a request would enqueue, and its maximum cost: prompts are rendered, but none is sent.
 
-        Raises `ConfigError` where the request cannot be fulfilled.
+        Raises `ConfigError` if the request cannot be fulfilled.
         """
         selection = EvaluationSelector(self._config, request, self._clock)
         by_evaluator: defaultdict[str, list[Item]] = defaultdict(list)
@@ -154,7 +154,7 @@ class BackfillClient:
     async def enqueue(self, request: BackfillRequest, *, report: Report = ignore) -> Enqueued:
         """Put the evaluations that a request asks for into the queue.
 
-        Raises `ConfigError` where the request cannot be fulfilled.
+        Raises `ConfigError` if the request cannot be fulfilled.
         """
         selection, batch = EvaluationSelector(self._config, request, self._clock), uuid.uuid4().hex
         items = await self._select(selection, request, report, self._store.missed_items)
@@ -171,7 +171,7 @@ class BackfillClient:
     async def follow(
         self, batch: str, *, progress: Progress = NO_PROGRESS, stop: anyio.Event | None = None
     ) -> BackfillProgress:
-        """Wait until the worker has done a batch, until it has gone, or until `stop` is set."""
+        """Wait until the worker has finished a batch, until the worker is gone, or until `stop` is set."""
         total = sum(self._store.counts(batch).values())
         lost, seen = 0, 0
         with progress.steps(total, "evaluating") as advance:
@@ -190,10 +190,10 @@ class BackfillClient:
         return self._progress(batch)
 
     async def work(self, batch: str = "", *, stop: anyio.Event | None = None) -> BackfillProgress:
-        """Work on the queue in this process until a batch, or all of it, is done, or until `stop` is set.
+        """Work on the queue in this process until a batch, or the whole queue, is done, or until `stop` is set.
 
-        Results go to the history and to all configured sinks except `prometheus`. It ends early where a judge refuses.
-        Raises `ConfigError` where a monitor works on the queue.
+        Results go to the history and to all configured sinks except `prometheus`. It ends early if a judge refuses.
+        Raises `ConfigError` if a monitor works on the queue.
         """
         if self.has_worker:
             raise ConfigError(f"a monitor is running on {self._folder} and works on the queue itself")
@@ -282,7 +282,7 @@ class BackfillClient:
 
 
 async def _dollars(evaluator: ConfiguredEvaluator, judge: JudgeSettings, items: Sequence[Item]) -> float | None:
-    """Return the most that scoring all items can cost, retries aside."""
+    """Return the maximum cost of scoring all items, without retries."""
     settings = judge.model_copy(update=_FREE)
     price = tariff(settings)
     if price is None:
@@ -299,7 +299,7 @@ async def _dollars(evaluator: ConfiguredEvaluator, judge: JudgeSettings, items: 
 
 
 def _topic(config: Config) -> Callable[[Case], str] | None:
-    """Return what names the topic of a question; None where no slice asks for it."""
+    """Return the function that names the topic of a question; None if no slice needs it."""
     if TOPIC not in config.slices:
         return None
     storage = config.storage

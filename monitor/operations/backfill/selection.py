@@ -1,4 +1,4 @@
-"""Selecting past evaluations: sampled by the hash of production, without those that are scored already."""
+"""Selects past evaluations: sampled by the same hash as in production, without those already scored."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class BackfillRequest:
     Args:
         source: where the cases come from. `MISSED`: evaluations that were due while a judge was paused.
         paths: with `FILE`: captures and rows, see `offline.files.CaseFiles`.
-        evaluators: names. Required, except with `MISSED`, where none means all.
+        evaluators: names. Required, except with `MISSED`, where an empty tuple means all.
         app: only this service. None: any.
-        share: sample this share, 0 to 1. None: what the evaluator's own sampler takes; with `MISSED` all.
+        share: sample this share, 0 to 1. None: the share of the evaluator's own sampler; with `MISSED`, all.
         since: the earliest time of an answer, in wall-clock seconds. Required with `KAFKA`.
         until: the latest time of an answer.
     """
@@ -54,7 +54,7 @@ class BackfillRequest:
     until: float = float("inf")
 
     def matches(self, case: Case) -> bool:
-        """Tell whether a case is of the time and app; one without a time matches where no time is given."""
+        """Return whether a case matches time and app; a case without a time matches only if no time is given."""
         timed = self.since > 0 or self.until != float("inf")
         in_time = self.since <= case.answered_at <= self.until and case.answered_at > 0 if timed else True
         return in_time and self.app in (None, case.app)
@@ -62,10 +62,10 @@ class BackfillRequest:
 
 @dataclass(slots=True)
 class SelectionCounts:
-    """What became of the cases: `read`, those that `match` time and app, and evaluations by evaluator.
+    """How many cases were read, how many match time and app, and the evaluations by evaluator.
 
-    `selected` ones go into the queue; `left_out` were not sampled or do not apply; `scored` have a score already and
-    are counted as selected, too. `unreadable` counts deliveries, files and rows.
+    `selected` evaluations go into the queue; `left_out` ones were not sampled or do not apply; `scored` ones already
+    have a score, and are also counted as selected. `unreadable` counts deliveries, files and rows.
     """
 
     read: int = 0
@@ -77,16 +77,16 @@ class SelectionCounts:
 
 
 class EvaluationSelector:
-    """Selects the evaluations that are due. `counts` tells how it went.
+    """Selects the evaluations that are due. `counts` has the numbers.
 
-    Raises `ConfigError` where the request asks for what the configuration cannot do.
+    Raises `ConfigError` if the request asks for something that the configuration cannot do.
     """
 
     def __init__(self, config: Config, request: BackfillRequest, clock: Clock) -> None:
         working = [one for one in config.configured_evaluators if config.works(one)]
         self.counts = SelectionCounts()
         self.versions = versions(working, {name: one.model or "" for name, one in config.all_judges.items()})
-        """By evaluator, of all that can work."""
+        """The versions of all evaluators that can work, by name."""
         self._request = request
         self._evaluators = _named(request, working)
         self._local = [one for one in working if one.evaluator.cost == "local"]
@@ -98,7 +98,7 @@ class EvaluationSelector:
         self._history = HistoryReader(history) if history.exists() else None
 
     def of_missed(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield missed evaluations, with the probability that they had, times the requested share."""
+        """Yield missed evaluations, with their original probability times the requested share."""
         for part in batched(self._missed(items), _AT_ONCE):
             yield from self._without_scored(part)
 
@@ -116,7 +116,7 @@ class EvaluationSelector:
             yield replace(item, probability=item.probability * share, target=item.target * share)
 
     async def of_cases(self, cases: Iterable[Case]) -> list[Item]:
-        """Return the evaluations that are due of cases, which are redacted as in production; each request once."""
+        """Return the evaluations due for cases, which are redacted as in production; each request once."""
         runtime = Runtime.standalone()
         scorer = Scorer(self._local, runtime=runtime)
         case_sampler = CaseSampler(
@@ -161,7 +161,7 @@ class EvaluationSelector:
             )
 
     def _without_scored(self, items: Sequence[Item]) -> list[Item]:
-        """Leave out what the present version of its evaluator has scored."""
+        """Leave out the items that the current version of their evaluator has scored."""
         ids = [result_id(one.case.request_id, one.evaluator, self.versions[one.evaluator]) for one in items]
         known = self._history.scored_ids(ids) if self._history is not None else set()
         left = [one for one, id_ in zip(items, ids, strict=True) if id_ not in known]

@@ -1,4 +1,4 @@
-"""Past messages of Kafka topics, from all partitions in the order of their times."""
+"""Past messages of Kafka topics, merged from all partitions in the order of their timestamps."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from monitor.transport.kafka.connection import quiet_client
 
 _POLL_MS: Final = 500
 _MAX_EMPTY_POLLS: Final = 30
-"""Empty polls in a row after which a partition counts as read: its remaining messages were deleted meanwhile."""
+"""Empty polls in a row after which a partition counts as read: its remaining messages have been deleted."""
 _AHEAD: Final = 500
-"""So many messages of a partition are read ahead: one with a wrong time among them is known as that."""
+"""Messages of a partition that are read ahead, so that one with a wrong timestamp among them is recognised."""
 _AHEAD_BYTES: Final = 64 * 1024**2
-"""Bytes of messages that are read ahead, of all partitions together, besides the last fetch of each."""
+"""Bytes of messages that are read ahead from all partitions together, in addition to the last fetch of each."""
 
 
 class Dated(NamedTuple):
     """A message, and the time that all partitions have `reached` with it, in wall-clock seconds.
 
-    No message that follows is older, unless it lies behind those that are read ahead.
+    No later message is older, unless it comes after the messages that were read ahead.
     """
 
     reached: float
@@ -33,9 +33,9 @@ class Dated(NamedTuple):
 
 
 def read(source: KafkaSource, begin: float, end: float, *, report: Report) -> Generator[Dated]:
-    """Yield the messages of all partitions written from `begin` to `end`, up to the present end of each.
+    """Yield the messages of all partitions written from `begin` to `end`, up to the current end of each.
 
-    Joins no group and commits nothing. Raises `ConfigError` where the topics cannot be read.
+    Joins no group and commits no offset. Raises `ConfigError` if the topics cannot be read.
     """
     from kafka import KafkaConsumer, TopicPartition  # noqa: PLC0415 - slow to import, and few need it
     from kafka.errors import KafkaError  # noqa: PLC0415
@@ -66,12 +66,12 @@ def read(source: KafkaSource, begin: float, end: float, *, report: Report) -> Ge
 
 
 class _Ahead:
-    """What is read ahead of one partition. `size`: in bytes."""
+    """The messages of one partition that were read ahead. `size` is in bytes."""
 
     def __init__(self) -> None:
         self.records: deque[Any] = deque()
         self.size = 0
-        self._least: deque[int] = deque()  # times that no later message undercuts: the first is the least of all
+        self._least: deque[int] = deque()  # timestamps with no smaller one after them: the first is the minimum
 
     def push(self, record: Any) -> None:
         self.records.append(record)
@@ -89,12 +89,12 @@ class _Ahead:
 
 
 class _Partitions:
-    """Reads partitions at the pace of their times: one that is ahead is paused until the others have come as far."""
+    """Reads partitions in step with their timestamps: one that is ahead is paused until the others catch up."""
 
     def __init__(self, consumer: Any, parts: list[Any], begin: float, end: float, report: Report) -> None:
         self._consumer, self._end, self._report = consumer, end, report
         self._empty = 0
-        self._left: dict[Any, int] = {}  # by partition that is not read to its end: that end
+        self._left: dict[Any, int] = {}  # the end offset of each partition that is not read completely
         consumer.assign(parts)
         ends = consumer.end_offsets(parts)
         starts = consumer.offsets_for_times({part: max(int(begin * 1000), 0) for part in parts})
@@ -109,7 +109,7 @@ class _Partitions:
         self._share = _AHEAD_BYTES // max(len(self._left), 1)
 
     def merged(self) -> Iterator[Dated]:
-        """Yield the messages of all partitions, the oldest of their first ones next."""
+        """Yield the messages of all partitions, always the one with the earliest `reached` next."""
         return heapq.merge(*[self._messages(part) for part in self._left], key=lambda one: one.reached)
 
     def _messages(self, part: Any) -> Iterator[Dated]:
@@ -126,7 +126,7 @@ class _Partitions:
         return part in self._left and len(ahead.records) < _AHEAD and (ahead.size < self._share or not ahead.records)
 
     def _poll(self) -> None:
-        """Read on in the partitions of which too little is read ahead."""
+        """Poll the partitions of which too little has been read ahead."""
         from monitor.transport.kafka.client import clear_slot  # noqa: PLC0415 - as above
 
         short = [part for part in self._left if self._short(part)]
@@ -135,11 +135,11 @@ class _Partitions:
         found = self._consumer.poll(timeout_ms=_POLL_MS)
         for part, records in found.items():
             for record in records:
-                # one beyond `end` ends nothing: its producer's clock may be ahead of the others
+                # a message beyond `end` does not end the reading: its producer's clock may be ahead
                 if record.offset < self._left.get(part, 0) and record.timestamp / 1000 <= self._end:
                     self._ahead[part].push(record)
         for part in short:
-            # its last offsets may hold no message: transactions, or compaction
+            # its last offsets may have no message: transactions, or compaction
             if self._consumer.position(part) >= self._left[part]:
                 self._finish(part)
             elif not self._short(part):

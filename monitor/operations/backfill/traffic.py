@@ -1,4 +1,4 @@
-"""Past traffic as cases: files, the spool's retention, Kafka topics; read as the pipeline reads it live."""
+"""Past traffic as cases, from files, retained spool deliveries or Kafka topics, read as the pipeline reads it live."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _MARGIN: Final = 60.0
 
 
 class Replay:
-    """Sends past deliveries through head sampling, assembly, dialects and the rules of `traffic` again.
+    """Sends past deliveries again through head sampling, assembly, dialects and the rules of `traffic`.
 
-    Times are those at which deliveries came, in wall-clock seconds; time never goes back.
+    Times are those at which deliveries arrived, in wall-clock seconds; time never goes backwards.
     """
 
     def __init__(self, config: Config) -> None:
@@ -54,18 +54,18 @@ class Replay:
         self._head = HeadSampling(self._assembly.is_open, self._assembly.shared, marks)
         self._now = 0.0
         self.max_age = config.assembly.max_age
-        """Seconds that a request may take: one that ended at some time may have begun so long before."""
+        """Seconds that a request may take, and so the time by which its first spans may precede its end."""
         self.unreadable = 0
         """How many deliveries, files, rows and requests could not be read."""
 
     def spans(
         self, batch: SpanBatch, at: float, meta: bytes | None = None, *, reached: float | None = None
     ) -> Iterator[Case]:
-        """Take a delivery of spans or log records that came at `at`; yield the cases that are complete by then.
+        """Take a delivery of spans or log records that arrived at `at`; yield the cases that are complete by then.
 
-        `meta` stands beside it in the spool, and says how it was sampled; without it that is as configured. `reached`
-        is the time before which everything was taken, in wall-clock seconds; without it, `at`. Raises `InvalidData`
-        where `meta` does not say how the delivery was sampled.
+        `meta` is stored with it in the spool and says how it was sampled; without it, the configured rate applies.
+        Everything before `reached`, in wall-clock seconds, has been taken; without it, before `at`. Raises
+        `InvalidData` if `meta` does not say how the delivery was sampled.
         """
         rate, refused = (self._rate, {}) if meta is None else from_meta(meta)
         self._now = max(self._now, at if reached is None else reached)
@@ -80,14 +80,14 @@ class Replay:
                 self._assembly.add(trace_id, kept.parts, app=kept.app, probability=kept.probability, **common)
 
     def rows(self, found: Sequence[Row], source: str, at: float, rate: float | None = None) -> Iterator[Case]:
-        """Take a delivery of rows that came at `at`; yield their cases."""
+        """Take a delivery of rows that arrived at `at`; yield their cases."""
         rate = self._rate if rate is None else rate
         for row in found:
             if consistent_sampling.keep(consistent_sampling.sampling_id(row.request_id), "", rate)[0]:
                 yield from self._cases(WholeRow(row.app, source, (), at, rate, row))
 
     def rest(self) -> Iterator[Case]:
-        """Yield the cases of what is still open: nothing more will come."""
+        """Yield the cases of traces that are still open: nothing more will arrive."""
         for closed in self._assembly.close_all(Closed.IDLE, self._now):
             yield from self._cases(WholeTrace.of(closed))
 
@@ -116,9 +116,9 @@ def from_files(config: Config, paths: Sequence[Path], replay: Replay, *, report:
 
 
 def from_spool(folder: Path, since: float, replay: Replay) -> Iterator[Case]:
-    """Yield the cases of the deliveries that the spool in `folder` has retained since then.
+    """Yield the cases of the deliveries that the spool in `folder` has retained since `since`.
 
-    Raises `ConfigError` where it retains none.
+    Raises `ConfigError` if it retains none.
     """
     path = folder / files.RETAINED
     if not path.exists():
@@ -134,7 +134,7 @@ def from_spool(folder: Path, since: float, replay: Replay) -> Iterator[Case]:
 
 
 def _of_record(replay: Replay, record: SpoolRecord) -> Iterator[Case]:
-    """Raises `InvalidData` where the record is not what was written."""
+    """Yield the cases of a record. Raises `InvalidData` if the record is not what was written."""
     if record.signal == "feedback":
         return
     if record.signal == "cases":
@@ -153,10 +153,10 @@ def _of_record(replay: Replay, record: SpoolRecord) -> Iterator[Case]:
 def from_kafka(
     sources: Sequence[KafkaSource], since: float, until: float, replay: Replay, *, report: Report
 ) -> Iterator[Case]:
-    """Yield the cases of all topics of `sources` from a time on, outside of the consumer group.
+    """Yield the cases of all topics of `sources` from `since` to `until`, outside of the consumer group.
 
-    Joins no group and commits nothing, so the monitors of the group do not notice. Raises `ConfigError` where there is
-    no source, or its topics cannot be read.
+    Joins no group and commits no offset, so the monitors of the group do not notice. Raises `ConfigError` if there is
+    no source, or if its topics cannot be read.
     """
     if not sources:
         raise ConfigError("source: no source of this configuration has the type `kafka`")

@@ -66,7 +66,7 @@ storage: {path: /var/lib/rag-monitor, retention: 7d, max_size: 2GiB}
         ("sources: [{port: 1}]", ["sources[0]", "type", "otlp_http"]),
         (
             "sinks: [{type: prometheus}, {type: jsonl, path: x, include_texts: true}]",
-            ["sinks[1].include_texts", "what the history holds", "storage: {texts: all}"],
+            ["sinks[1].include_texts", "what the history stores", "storage: {texts: all}"],
         ),
         ("sinks: [{type: jsonl, path: x, name: a}, {type: jsonl, path: y, name: a}]", ["sinks[1].name", "'a'"]),
         ("sinks: [{type: jsonl, path: x, name: storage}]", ["sinks[0].name", "'storage'", "taken"]),
