@@ -101,7 +101,7 @@ def calibrate(labels: Path, results: Sequence[Path], *, audits: bool = False) ->
 
 
 def configured_results(config: Config) -> list[Path]:
-    """List the files of the configured `jsonl` sinks, including rotated ones. Raises `ConfigError` if there are none."""
+    """List the files of the configured `jsonl` sinks, with rotated ones. Raises `ConfigError` if there are none."""
     found: list[Path] = []
     for sink in config.sinks:
         if isinstance(sink, JsonLines):

@@ -1,4 +1,4 @@
-"""Running coroutines from code that has no event loop, and errors that come out of task groups as themselves."""
+"""Runs coroutines from code without an event loop, and unwraps errors from task groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def run_async(main: Callable[[], Awaitable[T]]) -> T:
-    """Run an async function to its end, on uvloop where that is installed, and return its result.
+    """Run an async function to its end, on uvloop if that is installed, and return its result.
 
     Raises as `unwrap_errors` does.
     """
@@ -32,7 +32,7 @@ def run_async(main: Callable[[], Awaitable[T]]) -> T:
 
 @contextmanager
 def unwrap_errors() -> Iterator[None]:
-    """Raise a `MonitorError` from inside task groups as itself, without the exception groups around it."""
+    """Raise a `MonitorError` from inside task groups directly, without the exception groups around it."""
     try:
         yield
     except BaseExceptionGroup as group:
@@ -53,7 +53,7 @@ def first_error(group: BaseException) -> MonitorError | None:
 
 @asynccontextmanager
 async def stop_on_signal(within: float | None = None) -> AsyncIterator[anyio.Event]:
-    """Give an event that is set by the first SIGTERM or SIGINT; further signals change nothing.
+    """Yield an event that is set by the first SIGTERM or SIGINT; further signals change nothing.
 
     The process ends `within` seconds after that signal, even with work left to do, unless that is None.
     """
@@ -76,15 +76,15 @@ async def _wait(stop: anyio.Event, within: float | None, *, task_status: TaskSta
 
 
 def _end() -> None:
-    """End the process. What is acknowledged is on disk; the next process goes on with it."""
-    logging.getLogger("monitor").warning("not all work in progress was finished in time; it goes on after the restart")
+    """End the process. Everything acknowledged is on disk; the next process continues with it."""
+    logging.getLogger("monitor").warning("not all work in progress was finished in time; it continues after a restart")
     end_process()
 
 
 def end_process() -> NoReturn:
     """End the process at once, with status 0, without the finalizers of Python and of libraries.
 
-    They take a tenth of a second of processor time, seconds on a busy machine, and hang where a thread still imports.
+    They take a tenth of a second of processor time, seconds on a busy machine, and hang if a thread is still importing.
     """
     logging.shutdown()
     with suppress(OSError, ValueError):  # it is closed, or no one reads it

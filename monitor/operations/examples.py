@@ -1,9 +1,9 @@
-"""Proposes examples for a rubric: answers that people labelled, which its judge is shown.
+"""Proposes examples for a rubric: answers that people labelled, to be shown to its judge.
 
 propose_examples(config, "groundedness", number=4).rubric
 
-Only answers of the half that never measures the judge (`is_test`) can become examples: what a judge has been shown says
-nothing about how good it is.
+Only answers from the half that never measures the judge (`is_test`) can become examples: answers that a judge has been
+shown say nothing about how good it is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from monitor.stages import Evaluator
 
 _LONGEST_RESPONSE: Final = 2_000
 _LONGEST_CONTEXT: Final = 6_000
-"""Characters of an example: each one is paid for with every question to the judge."""
+"""Characters of an example: they are paid for with every question to the judge."""
 
 _REASON: Final = 2_000
 _DOCUMENTS: Final = 20
@@ -33,7 +33,7 @@ _DOCUMENTS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class ProposedExample:
-    """An answer that became an example: what people and the judge said of it, and its reason."""
+    """An answer that became an example: what people and the judge said about it, and the reason."""
 
     request_id: str
     verdict: LabelVerdict
@@ -42,7 +42,7 @@ class ProposedExample:
 
     @property
     def judge_erred(self) -> bool:
-        """Whether the judge said otherwise than people."""
+        """Whether the judge disagreed with people."""
         return self.judged_defect != (self.verdict is LabelVerdict.DEFECT)
 
 
@@ -51,7 +51,7 @@ class ExampleProposal:
     """A rubric with examples.
 
     `rubric` is the text of the new file. Of the labelled answers on which people agree, `measuring` measure the judge
-    and were left alone, and `candidates` could have become examples; `too_long` of these are so, or without texts.
+    and were left out, and `candidates` could become examples, except for `too_long` that are too long or without texts.
     """
 
     rubric: str
@@ -64,11 +64,11 @@ class ExampleProposal:
 def propose_examples(config: Config, evaluator: str, *, app: str | None = None, number: int = 4) -> ExampleProposal:
     """Choose `number` examples for the rubric of a configured evaluator, from the labels in the storage folder.
 
-    First answers at which the judge erred, misses and false alarms in turn, then others, so that good and bad ones are
-    about as many; those with a comment of a person before the others. The same labels give the same examples. Personal
+    First come answers on which the judge erred, misses and false alarms in turn, then others, so that there are about
+    as many good as bad ones; those with a person's comment come first. The same labels give the same examples. Personal
     data is masked.
 
-    Raises `ConfigError` where there is no such rubric, `MonitorError` where no answer can be used.
+    Raises `ConfigError` if there is no such rubric, `MonitorError` if no answer can be used.
     """
     rubric = _rubric(config, evaluator)
     if number > rubric.examples_at_most:
@@ -84,7 +84,7 @@ def propose_examples(config: Config, evaluator: str, *, app: str | None = None, 
     if not fitting:
         raise MonitorError(
             f"{evaluator}: no labelled answer can become an example: of {len(agreed)} on which people agree,"
-            f" {len(measuring)} measure the judge, and {len(candidates)} are too long or have no texts any more"
+            f" {len(measuring)} measure the judge, and {len(candidates)} are too long or no longer have texts"
         )
     chosen = _in_turn(fitting)[:number]
     examples = [_example(one, cases[one.result_id]) for one in chosen]
@@ -106,7 +106,7 @@ def _rubric(config: Config, name: str) -> Evaluator:
         raise ConfigError(f"--evaluator {name}: not one of {', '.join(sorted(known))}")
     if not known[name].examples_at_most:
         rubrics = ", ".join(sorted(each for each, one in known.items() if one.examples_at_most))
-        raise ConfigError(f"--evaluator {name}: is no rubric, so it takes no examples; rubrics: {rubrics or 'none'}")
+        raise ConfigError(f"--evaluator {name}: is not a rubric, so it takes no examples; rubrics: {rubrics or 'none'}")
     return known[name]
 
 
@@ -157,5 +157,5 @@ def _example(label: Label, case: Mapping[str, Any]) -> dict[str, JsonValue]:
 
 
 def _writable(text: str) -> str:
-    """Return a text that a file can hold: half a surrogate pair, as a span may have it, becomes a question mark."""
+    """Return a text that can be written: an unpaired surrogate, which spans may contain, becomes a question mark."""
     return text.encode("utf-8", "replace").decode()

@@ -24,7 +24,7 @@ from monitor.storage.history.reader import HistoryReader, Search
 from monitor.telemetry.events import Event
 
 MAX_RESULTS: Final = 100_000
-"""How many results are read, newest first: their texts are held in memory."""
+"""How many results are read, newest first: their texts are kept in memory."""
 
 _MARK: Final = re.compile(r"\[REDACTED_\w+\]")
 _KEY_END: Final = re.compile(r"-----END [A-Z ]{0,60}PRIVATE KEY-----")
@@ -35,8 +35,8 @@ class ExportFilter:
     """Which results to export: `since` in wall-clock seconds, None for any app or evaluator.
 
     `defects_only` leaves out good answers. `sample` is how many rows to draw by a hash of their ids; None: all.
-    `labels`: what people said, by the id of the result; with it only results on which people agree are exported, each
-    with its label, and none is left out as a repeat.
+    `labels` has people's verdicts by the id of the result; with it, only results on which people agree are exported,
+    each with its label, and repeats are not left out.
     """
 
     defects_only: bool = True
@@ -49,10 +49,10 @@ class ExportFilter:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """The rows, newest first, and what they were made of.
+    """The rows, newest first, and their numbers.
 
-    `results` are how many matched the filter, `without_texts` how many of these had no texts. `masked` counts pieces of
-    personal data. `truncated` tells that there were more than `MAX_RESULTS`.
+    `results` counts the results that match the filter, `without_texts` those of them without texts. `masked` counts
+    pieces of personal data. `truncated`: there were more than `MAX_RESULTS`.
     """
 
     rows: list[dict[str, Any]]
@@ -65,7 +65,7 @@ class Export:
 def collect(storage: StorageSettings, wanted: ExportFilter, *, redact: bool = True) -> Export:
     """Collect the cases of scored results, and record in the audit log that their texts were exported.
 
-    `redact`: mask personal data and secrets in every text. Raises `ConfigError` where there is no history, or its
+    `redact`: mask personal data and secrets in every text. Raises `ConfigError` if there is no history, or if its
     results have no texts.
     """
     path = existing_history(storage.path / files.HISTORY)
@@ -91,7 +91,7 @@ def collect(storage: StorageSettings, wanted: ExportFilter, *, redact: bool = Tr
     if results and not complete:
         raise ConfigError(
             "storage.texts: must be `all` for an export; these results were stored without texts. The setting applies"
-            " to results from now on"
+            " only to new results"
         )
     chosen = list(_once(complete)) if wanted.labels is None else [(row, 1) for row in complete]
     if wanted.sample is not None:
@@ -108,9 +108,9 @@ def collect(storage: StorageSettings, wanted: ExportFilter, *, redact: bool = Tr
 
 
 def collect_results(storage: StorageSettings, ids: Collection[str], *, redact: bool = True) -> list[dict[str, Any]]:
-    """Collect the cases of some results, as `collect` does, without those whose texts are not kept.
+    """Collect the cases of these results, as `collect` does, without those whose texts are not kept.
 
-    Raises `MonitorError` where the history cannot be read.
+    Raises `MonitorError` if the history cannot be read.
     """
     history = HistoryReader(storage.path / files.HISTORY)
     complete = [row for row in (_with_texts(row, history) for row in history.by_ids(ids)) if "response" in row]
@@ -123,8 +123,8 @@ def _exported(
     chosen: Sequence[tuple[dict[str, Any], int, bool | None]],
     redact: bool,
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return the rows of results, each with how often it was seen and its label, and how many pieces were masked."""
-    short = {row["id"] for row, _, _ in chosen if "retrieved_context" not in row}  # as a search returns long ones
+    """Return the rows of results, with `seen` and their labels, and the number of masked pieces."""
+    short = {row["id"] for row, _, _ in chosen if "retrieved_context" not in row}  # a search shortens long rows
     whole = {row["id"]: row for row in history.by_ids(short)}
     masks = _Masks() if redact else None
     rows = [
@@ -149,15 +149,15 @@ def _with_texts(row: dict[str, Any], history: HistoryReader) -> dict[str, Any]:
 
 
 def normalised(text: str) -> str:
-    """Give texts that differ only in case, white space or the coding of a character the same form."""
+    """Return one form for all texts that differ only in case, white space or the encoding of a character."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def mask(text: str) -> tuple[str, int]:
-    """Replace what `pii_leak` finds by marks such as `[REDACTED_PHONE_NUMBER]`; count the replacements."""
+    """Replace findings of `pii_leak` by marks such as `[REDACTED_PHONE_NUMBER]`; count the replacements."""
     number = 0
     while found := [one for one in pieces(text) if not _MARK.fullmatch(text, one.start, one.end)]:
-        number += len(found)  # then search again: of two that overlap only one is found
+        number += len(found)  # then search again: of two overlapping pieces, only one is found
         for piece in sorted(found, key=lambda piece: piece.start, reverse=True):
             kind = "".join(one if one.isalnum() else "_" for one in piece.kind.upper())
             end = piece.end
@@ -168,7 +168,7 @@ def mask(text: str) -> tuple[str, int]:
 
 
 class _Masks:
-    """Masks every text within a value, and counts what it has masked."""
+    """Masks every text within a value, and counts the masked pieces."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -263,7 +263,7 @@ SHAPES: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = Map
         "phoenix": lambda row: _nested(row, "phoenix"),
     }
 )
-"""Give a row the field names of a tool that imports it.
+"""Functions that give a row the field names of a tool that imports it.
 
 Ragas (`SingleTurnSample`), DeepEval (`LLMTestCase`), MLflow 3 (records of `mlflow.genai.datasets`), Langfuse (dataset
 items of its public API), Phoenix (examples of its data sets).

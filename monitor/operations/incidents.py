@@ -1,4 +1,4 @@
-"""The incidents that a monitor has kept, from its storage folder: also while it runs, and when it is stopped.
+"""The incidents that a monitor has stored, read from its storage folder, whether it is running or stopped.
 
 for record in incidents(config, app="shop"):
     print(record.incident.id, record.began)
@@ -20,16 +20,16 @@ from monitor.telemetry.events import Event
 def incidents(
     config: Config, *, since: float = 0.0, app: str | None = None, only_open: bool = False, limit: int = 200
 ) -> list[IncidentRecord]:
-    """Return the incidents that were open at some time from the wall-clock second `since` on, the newest first.
+    """Return the incidents that were open at some time since the wall-clock second `since`, newest first.
 
-    They have no diagnoses, answers and notes. Raises `MonitorError` where they cannot be read.
+    They come without diagnoses, answers and notes. Raises `MonitorError` if they cannot be read.
     """
     found = _reader(config).newest(since=since, app=app, limit=limit)
     return [one for one in found if one.incident.open or not only_open]
 
 
 def incident(config: Config, name: str) -> IncidentRecord:
-    """Return an incident by its id. Raises `MonitorError` where there is none, or it cannot be read."""
+    """Return an incident by its id. Raises `MonitorError` if there is none, or if it cannot be read."""
     found = _reader(config).find(name)
     if found is None:
         raise MonitorError(f"there is no incident {name!r:.80} in {config.storage.path}")
@@ -37,9 +37,9 @@ def incident(config: Config, name: str) -> IncidentRecord:
 
 
 def note_incident(config: Config, name: str, text: str, *, clock: Clock | None = None) -> None:
-    """Add a note to an incident, in the name of the user who runs this, and write that to the audit log.
+    """Add a note to an incident, under the name of the user who runs this, and record it in the audit log.
 
-    Raises `InvalidData` for a note that is empty or too long, `MonitorError` where there is no such incident, or the
+    Raises `InvalidData` for a note that is empty or too long, `MonitorError` if there is no such incident, or if the
     note cannot be written.
     """
     clock = clock or SystemClock()

@@ -24,7 +24,7 @@ _OPTIONAL: Final = ("session",)
 class AppCoverage:
     """The requests of one app in one dialect: how many there are, and how many have each field.
 
-    `advice` says in Markdown, by field, the smallest change of the instrumentation that adds what is missing.
+    `advice` describes in Markdown, for each missing field, the smallest change to the instrumentation that adds it.
     """
 
     app: str
@@ -34,19 +34,19 @@ class AppCoverage:
     advice: Mapping[str, str]
 
     def missing(self, field: str) -> int:
-        """Return how many requests lack a field."""
+        """Return how many requests have no such field."""
         return self.requests - self.fields[field]
 
 
 def of_files(
     paths: Iterable[Path], settings: ExtractionSettings | None = None, *, report: Report = ignore
 ) -> list[AppCoverage]:
-    """Measure recorded requests in files. `report` gets what cannot be read."""
+    """Measure recorded requests in files. `report` gets messages about what cannot be read."""
     return summarise(coverage.collect(CaseFiles(paths, settings, report=report).readings()))
 
 
 def of_monitor(client: MonitorClient) -> list[AppCoverage]:
-    """Measure what a running monitor has received since it started. Raises `MonitorError` where it does not respond."""
+    """Measure what a running monitor has received since it started. Raises `MonitorError` if it does not respond."""
     samples = client.samples({_REQUESTS, _FIELDS})
     found: dict[tuple[str, str], Coverage] = {}
     for name in (_REQUESTS, _FIELDS):
@@ -62,7 +62,7 @@ def of_monitor(client: MonitorClient) -> list[AppCoverage]:
 
 
 def summarise(found: Mapping[tuple[str, str], Coverage]) -> list[AppCoverage]:
-    """Return a summary for each app and dialect, with advice on what is missing, in alphabetical order."""
+    """Return a summary for each app and dialect, with advice on missing fields, in alphabetical order."""
     return [
         AppCoverage(
             app or "unknown",
@@ -76,6 +76,6 @@ def summarise(found: Mapping[tuple[str, str], Coverage]) -> list[AppCoverage]:
 
 
 def _lacking(one: Coverage) -> list[str]:
-    """Return the fields that are worth a change; a session only if no request has one."""
+    """Return the missing fields that are worth a change; the session only if no request has one."""
     lacking = [name for name in _ADVISED if one.missing(name)]
     return lacking + [name for name in _OPTIONAL if one.missing(name) == one.requests]

@@ -27,23 +27,23 @@ class Samples(NamedTuple):
     by_name: Mapping[str, list[tuple[Mapping[str, str], float]]]
 
     def of(self, name: str) -> list[tuple[Mapping[str, str], float]]:
-        """Return the samples of one name; none where the monitor has no such series."""
+        """Return the samples of one name; an empty list if the monitor has no such series."""
         return self.by_name.get(name, [])
 
     def total(self, name: str, **labels: str) -> float:
-        """Return the sum of the samples that carry `labels`."""
+        """Return the sum of the samples with these labels."""
         return sum(value for at, value in self.of(name) if labels.items() <= at.items())
 
 
 class ServerRefused(MonitorError):  # noqa: N818 - it says what happened
-    """The server responds, but asking again would not help: wrong token, or not a monitor."""
+    """The server responds, but a retry would not help: wrong token, or not a monitor."""
 
 
 class MonitorClient:
-    """The metrics port of a monitor. Connects directly, through no proxy, and follows no redirect.
+    """The metrics port of a monitor. Connects directly, without a proxy, and follows no redirects.
 
-    `url` is such as `http://127.0.0.1:9464`; `http://` and a path `/metrics` may be left out or given. `token` and
-    `ca_file` as in `HttpClient`. Raises `ConfigError` where the address, the token or the file cannot work.
+    `url` is an address such as `http://127.0.0.1:9464`; `http://` and the path `/metrics` are optional. `token` and
+    `ca_file` as in `HttpClient`. Raises `ConfigError` if the address, the token or the file cannot work.
     """
 
     def __init__(self, url: str = DEFAULT_URL, *, token: str = "", ca_file: Path | None = None) -> None:
@@ -85,7 +85,7 @@ class MonitorClient:
         return Samples(found)
 
     def document(self, path: str) -> dict[str, Any] | None:
-        """Return the JSON object at `path`; None where there is none. Raises `MonitorError` without a response."""
+        """Return the JSON object at `path`; None if there is none. Raises `MonitorError` without a response."""
         reply = self._get(path)
         if reply.status != HTTPStatus.OK:
             return None
@@ -122,7 +122,7 @@ class MonitorClient:
 
 
 def token_of(token: str | None, token_file: Path | None) -> str:
-    """Return the token that was given, or the first line of a file that is no comment. Raises `ConfigError`."""
+    """Return the given token, or the first line of the file that is not a comment. Raises `ConfigError`."""
     if token_file is None:
         return (token or "").strip()
     try:

@@ -27,17 +27,17 @@ from monitor.statistics.session_products import LONGEST
 from monitor.statistics.severe_cases import all_wrong, expected_false_pages
 
 DAYS: Final = 7
-"""The simulated time in days: a delay beyond it is not known."""
+"""The simulated time in days: longer delays are not known."""
 
 SEVERE_ERROR: Final = 0.001
-"""The share of harmless answers that one judgement calls severe, if it is not given."""
+"""The default share of harmless answers that one judgement calls severe."""
 
 REPEATED: Final = (0.2, 0.5, 0.8)
-"""How far the errors of a second judgement repeat those of the first: as hoped for of another model, in between, and
-as with the same model in other words."""
+"""How far a second judgement repeats the errors of the first: as hoped for from another model, in between, and as with
+the same model asked in other words."""
 
 MONTHS: Final = 50
-"""The simulated months in which false alarms are counted."""
+"""The number of simulated months in which false alarms are counted."""
 
 _RUNS, _SEED = 100, 1
 _HOURS_A_DAY: Final = 24
@@ -47,7 +47,7 @@ _PLENTY: Final = 5_000.0
 
 @dataclass(frozen=True, slots=True)
 class PlanQuestion:
-    """Which change is to be noticed, by which alert rules. Rates are shares; windows are (seconds, z), shortest first.
+    """The change to notice, and the alert rules to do so. Rates are shares; windows are (seconds, z), shortest first.
 
     `per_session` scored answers make a session, and are all bad or all good. Raises `ConfigError` unless
     0 < rate < worse < 1, rate < threshold < 1, and a session has 1 to `LONGEST` scored answers.
@@ -68,25 +68,25 @@ class PlanQuestion:
         if not self.rate < self.threshold < 1:
             raise ConfigError(
                 f"threshold: {percent(self.threshold)} must be above rate ({percent(self.rate)}):"
-                " the alert would fire already"
+                " otherwise the alert fires already"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPrice:
-    """US dollars for one evaluation, None where it is unknown; `source` says where it comes from."""
+    """US dollars for one evaluation, None if unknown; `source` says where the price comes from."""
 
     dollars: float | None
     source: str
 
     def a_day(self, per_hour: float) -> float | None:
-        """Return what so many evaluations an hour cost a day."""
+        """Return the cost per day of `per_hour` evaluations an hour."""
         return None if self.dollars is None else per_hour * _HOURS_A_DAY * self.dollars
 
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """How soon an alert of `evaluator` notices a worse rate: the median in hours, or None and `why` not."""
+    """How soon an alert of `evaluator` notices a worse rate: the median in hours; if None, `why` says why not."""
 
     evaluator: str
     scored_per_hour: float
@@ -106,10 +106,10 @@ class Needed:
 
 @dataclass(frozen=True, slots=True)
 class VolumePlan:
-    """What one number of scored answers achieves. `high` is None where the worse rate is not above the threshold.
+    """What one number of scored answers achieves. `high` is None if the worse rate is not above the threshold.
 
-    `day_lower` and `day_upper` are the 95 % limits of one day's rate. `false_alarms` are those of the threshold in 30
-    days of a steady rate.
+    `day_lower` and `day_upper` are the 95 % limits of one day's rate. `false_alarms` is the number of false alarms of
+    the threshold in 30 days of a steady rate.
     """
 
     scored_per_hour: float
@@ -123,9 +123,9 @@ class VolumePlan:
 
 @dataclass(frozen=True, slots=True)
 class SevereVolume:
-    """What a number of scored harmless answers brings in 30 days, by how far the judge repeats its errors.
+    """The effect of a number of scored harmless answers in 30 days, by how far the judge repeats its errors.
 
-    `confirmed` are harmless answers judged severe twice, `pages` the false pages: one for each of `REPEATED`.
+    `confirmed` counts harmless answers judged severe twice, `pages` the false pages: one value for each of `REPEATED`.
     """
 
     scored_per_hour: float
@@ -135,7 +135,7 @@ class SevereVolume:
 
 @dataclass(frozen=True, slots=True)
 class SeverePlan:
-    """The false pages to expect of an alert on single severe cases.
+    """The false pages to expect from an alert on single severe cases.
 
     `defect` is the severe level in words, `accepted` the false pages in 30 days (infinity: every case pages), `error`
     the share of harmless answers that one judgement calls severe. `judged` is the share of answers that are judged,
@@ -152,7 +152,7 @@ class SeverePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The answer to a `PlanQuestion`. `severe`: for each alert on single severe cases."""
+    """The answer to a `PlanQuestion`. `severe` has an entry for each alert on single severe cases."""
 
     question: PlanQuestion
     price: EvaluationPrice
@@ -173,7 +173,7 @@ def question_for(
 ) -> PlanQuestion:
     """Return the question for the alert policy of `evaluator`, or for the default rules.
 
-    `defect_rule` names the policy's own defect rule, such as `high`, where there are several policies. The default
+    `defect_rule` names the policy's own defect rule, such as `high`, if there are several policies. The default
     threshold is the lowest of the policy, or halfway between both rates. Raises `ConfigError`.
     """
     config = config.as_run()
@@ -213,7 +213,7 @@ def _policy(config: Config, evaluator: str, defect_rule: str | None) -> AlertPol
 def price_for(
     config: Config, evaluator: str | None = None, *, input_tokens: int = 2000, output_tokens: int = 200
 ) -> EvaluationPrice:
-    """Return the price of one evaluation with so many tokens, by the evaluator's judge or by the default one."""
+    """Return the price of one evaluation with these numbers of tokens, by the evaluator's judge or the default one."""
     config = config.as_run()
     found = next((one for one in config.configured_evaluators if one.evaluator.name == evaluator), None)
     if found is not None and found.evaluator.cost == "local":
@@ -239,7 +239,8 @@ def simulate(
 
     Also simulates `MONTHS` steady months, for false alarms.
 
-    The same question gives the same figures. Raises `ConfigError` for a number that is not above 0 or beyond 100,000.
+    The same question gives the same figures. Raises `ConfigError` for a number that is not above 0, or is beyond
+    100,000.
     """
     for one in scored_per_hour:
         if not 0 < one <= _MAX_PER_HOUR:
@@ -253,9 +254,9 @@ def simulate(
 
 
 def how_soon(config: Config, evaluator: str, scored_per_hour: float, rate: float, worse: float) -> Delay:
-    """Simulate how soon the first of the alerts on an evaluator fires, at so many scored answers an hour.
+    """Simulate how soon the first of the alerts on an evaluator fires, at this number of scored answers an hour.
 
-    More than `_PLENTY` answers an hour are simulated as `_PLENTY`: they notice nothing sooner.
+    More than `_PLENTY` answers an hour are simulated as `_PLENTY`: more detect nothing sooner.
     """
     policies = [one for one in policies_for(config.alerts, "", evaluator) if one.watches_rate]
     if not policies or not scored_per_hour:
@@ -272,7 +273,7 @@ def how_soon(config: Config, evaluator: str, scored_per_hour: float, rate: float
 
 
 class _Rules(NamedTuple):
-    """What decides when the alerts of a policy fire. `threshold` and `family` are None where they cannot."""
+    """The rules that decide when the alerts of a policy fire. `threshold` and `family` are None if they cannot fire."""
 
     windows: tuple[tuple[float, float], ...]
     threshold: float | None
@@ -281,7 +282,7 @@ class _Rules(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def _first_alert(rules: _Rules, per_hour: float, rate: float, worse: float) -> float | None:
-    """Return the median hours until the earlier of both alerts; None if most runs end without either."""
+    """Return the median hours until the earlier of the two alerts; None if most runs end without either."""
     rng = random.Random(_SEED)
     medians = []
     if rules.threshold is not None:
@@ -295,10 +296,10 @@ def _first_alert(rules: _Rules, per_hour: float, rate: float, worse: float) -> f
 def severe_plans(
     config: Config, scored_per_hour: Sequence[float], *, evaluator: str | None = None, error: float = SEVERE_ERROR
 ) -> tuple[SeverePlan, ...]:
-    """Return what each alert on single severe cases leads to, for the numbers of scored answers an hour.
+    """Return the plan for each alert on single severe cases, for these numbers of scored answers an hour.
 
     Args:
-        config: names the alerts.
+        config: has the alerts.
         scored_per_hour: harmless answers that are judged.
         evaluator: only its alert.
         error: the share of harmless answers that one judgement calls severe, above 0 and below 1.
@@ -322,9 +323,9 @@ def severe_plans(
 
 
 def needed(question: PlanQuestion, price: EvaluationPrice) -> tuple[Needed, ...]:
-    """Return for each window how many answers must be scored; none where the worse rate is not above the threshold.
+    """Return, for each window, how many answers must be scored; empty if the worse rate is not above the threshold.
 
-    Where answers of a session agree, it takes so many sessions.
+    If the answers of a session agree, that many sessions are needed instead.
     """
     found = []
     for seconds, z in question.windows if question.worse > question.threshold else ():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 Report = Callable[[str], object]
-"""Is called with one sentence about something that was skipped or could not be read."""
+"""Called with one sentence about something that was skipped or could not be read."""
 
 
 def ignore(_message: str) -> None:
@@ -16,7 +16,7 @@ def ignore(_message: str) -> None:
 
 
 class Progress(Protocol):
-    """Shows how far an operation has come. Each method gives a function to call as the work advances."""
+    """Shows the progress of an operation. Each method provides a function to call as the work advances."""
 
     def reading(self, paths: Iterable[Path]) -> AbstractContextManager[Callable[[int], object]]:
         """Begin to read `paths`, files or folders; the function takes the number of bytes read since its last call."""

@@ -101,7 +101,7 @@ def _options(model: Any, place: str) -> Iterator[str]:
 
 
 def _rows(model: Any, prefix: str, given: Any = None) -> Iterator[str]:
-    """Yield the options of `model`, with the defaults of `given` if that is the default of the whole section."""
+    """Yield the options of `model`, with the defaults from `given` if that is the default of the whole section."""
     docs = docstrings(model)
     for name, field in model.model_fields.items():
         nested = field.annotation if hasattr(field.annotation, "model_fields") else None
@@ -114,9 +114,9 @@ def _rows(model: Any, prefix: str, given: Any = None) -> Iterator[str]:
 
 
 def docstrings(model: type) -> dict[str, str]:
-    """Return the docstrings under the options of a model, its bases' included.
+    """Return the docstrings under the options of a model and of its bases.
 
-    pydantic could keep them as descriptions, but reads the source of every model at each start for that.
+    pydantic could keep them as descriptions, but would read the source of every model at each start for that.
     """
     found: dict[str, str] = {}
     for base in reversed(model.__mro__):
@@ -216,13 +216,13 @@ def _evaluators() -> Iterator[str]:
 
 
 def _scale(scale: Any) -> str:
-    """Both ends, the good one marked, and the levels in between."""
+    """Return both ends of a scale, which of them is better, and the levels."""
     levels = ", ".join(f"`{level.name}` {level.start:g}" for level in scale.levels)
     return f"{scale.lowest:g} to {scale.highest:g}, {scale.better} is better: {levels}"
 
 
 def _meaning(evaluator: Any) -> str:
-    """Say what it measures and its source; for a rubric also who gives the score, and that of an empty response."""
+    """Return what it measures and its source; for a rubric also how it scores, and the score of an empty response."""
     rubric = getattr(evaluator, "rubric", None)
     if rubric is None:
         summary = _oneline((evaluator.__doc__ or "").split("\n\n")[0])
@@ -247,45 +247,45 @@ _QUESTIONS = {
 }
 
 _EVALUATORS = """
-Every evaluator that ships, by what it measures, with its definition and source. How the judged ones work is on
-[judged.md](judged.md), what the local ones find and miss on [local.md](local.md), those that need a model of their own
-are on [special.md](special.md). Options: [configuration.md](../configuration.md).
+Every built-in evaluator, by what it measures, with its definition and source. [judged.md](judged.md) describes how the
+judged ones work, [local.md](local.md) what the local ones find and miss, and [special.md](special.md) those that need
+their own model. Options: [configuration.md](../configuration.md).
 
-*Needs* is what a case must have; without it the result is `skipped`. A reference is the `expected_response` of a row
-([rows.md](../rows.md)). *A defect is* what counts as a defect unless `defect:` in the configuration says otherwise.
+*needs* is what a case must have; without it, the result is `skipped`. A reference is the `expected_response` of a row
+([rows.md](../rows.md)). *a defect is* lists what counts as a defect unless `defect:` in the configuration says
+otherwise.
 """
 
 _METRICS = """
-No series is a ratio: ratios do not add over replicas, counters do. Label values come from closed sets, or are capped
-(200 apps, then `__other__`; those that an alert names always have their own, and after a restart those with the most
-answers come first); `app` is the [name of the service](reading.md#the-name-of-a-service). What rates and rules add up
-is created at 0 when an app is first seen, and so is every reason for which one of its evaluators can come to no score;
-rare outcomes appear once they have happened. Counters of evaluations carry the trace id as an exemplar (OpenMetrics).
-A scrape is at most about a second old, and `_created` series are not exposed.
+No series is a ratio: counters can be added over replicas, ratios cannot. Label values come from closed sets, or are
+capped (200 apps, then `__other__`; apps named by an alert always have their own label, and after a restart the apps
+with the most answers come first); `app` is the [name of the service](reading.md#the-name-of-a-service). Series that
+rates and rules add up are created at 0 when an app is first seen, as is one for every reason why one of its evaluators
+may produce no score; rare outcomes appear once they have happened. Counters of evaluations carry the trace id as an
+exemplar (OpenMetrics). A scrape is at most about a second old, and `_created` series are not exposed.
 
-From three families PromQL computes, over any window and any number of replicas, the defect rate of *all* traffic and
-its limits, for each `version` of an evaluator: its prompt or code, its options, the judge's model. Results of two
-versions are those of two instruments: never sum over them. With `Sw` the increase of
-`ragmonitor_evaluation_weight_total`, `Swy` the part of it with `defect="true"` and `Sw2y` that of
-`ragmonitor_evaluation_weight_squares_total`:
+From three families, PromQL computes the defect rate of *all* traffic and its limits, over any window and any number of
+replicas, for each `version` of an evaluator: its prompt or code, its options, the judge's model. Different versions are
+different instruments: never sum over them. Let `Sw` be the increase of `ragmonitor_evaluation_weight_total`, `Swy` the
+part of it with `defect="true"`, and `Sw2y` that part of `ragmonitor_evaluation_weight_squares_total`:
 
     rate  = Swy / Sw
     k     = Swy^2 / Sw2y                                    (the effective number of defects)
     lower = rate * max(1 - 1/(9k) - z/(3 sqrt k), 0)^3      (z = 3.09 is wrong once in 1000 times, 2.33 once in 100)
 
-`level=~"medium|high"` in place of `defect="true"` gives the rate at another severity. `rag-monitor rules` writes these
-out.
+`level=~"medium|high"` instead of `defect="true"` gives the rate at a different severity. `rag-monitor rules` writes
+these expressions out.
 
 The ledger: `ragmonitor_traces_received_total` = the sum of `ragmonitor_traces_total` over `outcome` +
 `ragmonitor_traces_pending`, for every app and source, at every scrape; `ragmonitor_requests_found_total` = the sum of
 `ragmonitor_requests_total` over `outcome` + `ragmonitor_requests_pending`; `ragmonitor_evaluations_selected_total` =
 `ragmonitor_evaluations_total` + `ragmonitor_ranking_evaluations_total` + `ragmonitor_late_evaluations_total` +
 `ragmonitor_non_production_evaluations_total` + `ragmonitor_unscored_total` + `ragmonitor_skipped_total` +
-`ragmonitor_evaluations_pending`, for every app and evaluator. Late results and traffic that is not production are in
-families of their own: no rate needs a selector to leave them out.
+`ragmonitor_evaluations_pending`, for every app and evaluator. Late results and non-production traffic have separate
+families: no rate needs a selector to leave them out.
 
-A trace may span several services. It is counted under the one whose part of it came first, such as a gateway, its
-requests and all that follows from them under the service that answered them.
+A trace may span several services. It is counted under the service whose part of it arrived first, such as a gateway;
+its requests, and everything that follows from them, are counted under the service that answered them.
 """
 
 

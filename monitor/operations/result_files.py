@@ -1,4 +1,4 @@
-"""Files of results, as the sinks `jsonl` and `kafka` write them: those of all replicas together stand for one history.
+"""Files of results written by the sinks `jsonl` and `kafka`: those of all replicas together replace the history.
 
 read = ResultFiles(paths, "shop", "groundedness")
 read.judged_answers("shop", "groundedness", 0.0, read.now + 1, 10_000)
@@ -27,7 +27,7 @@ _REFUSALS, _EMPTY = "refusal_pattern", "retrieval_empty"
 _LOOKED: Final = frozenset({_REFUSALS, _EMPTY, "overlap_groundedness"})
 """Evaluators that say whether a question was answered."""
 
-_FILE_KEY: Final = UserKey(bytes(32))  # nothing made with it is stored
+_FILE_KEY: Final = UserKey(bytes(32))  # nothing computed with it is stored
 
 
 class _Judged(NamedTuple):
@@ -41,7 +41,7 @@ class _Judged(NamedTuple):
 
 @dataclass(slots=True)
 class _KnownRequest:
-    """What the results of one request say. `evaluated_at` is when the last that looked at the question was done."""
+    """What the results of one request say. `evaluated_at` is the time of the last evaluation of the question."""
 
     features: CaseFeatures | None = None
     used: str = ""
@@ -59,8 +59,8 @@ class _KnownRequest:
 class ResultFiles:
     """The results of one app, in memory: the judged answers of `evaluator`, and the questions.
 
-    Rows without texts have no words, documents and lengths. `now` is when the newest result was made, 0 without any;
-    `unread` counts lines that hold no result. Raises `MonitorError` where a file cannot be read.
+    Rows without texts have no words, documents and lengths. `now` is the time of the newest result, 0 without results;
+    `unread` counts lines that are not results. Raises `MonitorError` if a file cannot be read.
     """
 
     paths: Iterable[Path]
@@ -76,7 +76,7 @@ class ResultFiles:
                 one = from_json(load(line))
                 if one.case.app == self.app:
                     self._add(one)
-            except (ValueError, TypeError, AttributeError, KeyError):  # a row of strangers may hold anything
+            except (ValueError, TypeError, AttributeError, KeyError):  # a foreign row may contain anything
                 self.unread += 1
 
     def judged_answers(
@@ -84,7 +84,7 @@ class ResultFiles:
     ) -> list[JudgedAnswer]:
         """Return the newest answers from `since` up to `until`, oldest first, as the history does.
 
-        `newest`: otherwise those that were judged first.
+        `newest`: if false, the answers that were judged first.
         """
         if (app, evaluator) != (self.app, self.evaluator):
             return []
@@ -117,15 +117,15 @@ class ResultFiles:
         ]
 
     def question_texts(self, ids: Collection[str]) -> dict[str, str]:
-        """Return the beginnings of questions by request; without those that are not in the files."""
+        """Return the beginnings of questions by request, without questions that are not in the files."""
         return {name: self._requests[name].text for name in ids if name in self._requests and self._requests[name].text}
 
     def _add(self, one: EvaluationResult) -> None:
-        """Take a result. Raises `ValueError`, `TypeError`, `AttributeError` where it is none."""
+        """Add a result. Raises `ValueError`, `TypeError`, `AttributeError` if it is not a result."""
         evaluated_at, weight = float(one.evaluated_at), float(one.weight)
         at = min(float(one.case.answered_at or evaluated_at), evaluated_at)
         if not (math.isfinite(at) and math.isfinite(evaluated_at) and math.isfinite(weight) and weight > 0):
-            raise ValueError("neither a time nor a weight is infinite, and a weight is above 0")
+            raise ValueError("times and weights must be finite, and a weight above 0")
         score = one.outcome if isinstance(one.outcome, Score) else None
         own, live = one.score_source is ScoreSource.OWN, one.scope is RateScope.LIVE
         known = self._requests.get(str(one.case.request_id), _KnownRequest())
@@ -150,7 +150,7 @@ class ResultFiles:
 
 
 def _seen(one: _KnownRequest, features: CaseFeatures) -> CaseFeatures:
-    """Return the features of a question; how its context came about is in rows with texts only."""
+    """Return the features of a question; only rows with texts contain its context status."""
     return replace(features, context=str(ContextStatus.RETRIEVED_NOTHING)) if one.nothing_found else features
 
 

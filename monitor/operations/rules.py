@@ -11,8 +11,8 @@ from monitor.config import Config
 
 
 class RuleFormat(StrEnum):
-    """A rules file; the same as a PrometheusRule resource for the operator, or as a provisioning file of Grafana; or
-    tests of `rules.yml` for promtool.
+    """A rules file; the same as a PrometheusRule resource for the operator, or as a Grafana provisioning file; or
+    promtool tests of `rules.yml`.
     """
 
     PROMETHEUS = "prometheus"

@@ -1,4 +1,4 @@
-"""Checks of the storage folder before it is used: is it a monitor's, and of a version that this one can read."""
+"""Checks the storage folder before it is used: whether it is a monitor's, in a version that this one can read."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ _FORMATS: Final = {
     files.LABELS: labels.FORMAT,
     files.STATE: state_file.FORMAT,
 }
-"""What each database of the storage folder holds."""
+"""The format of each database in the storage folder."""
 
 _OTHER: Final = "is this the monitor's configuration?"
 
 
 def refuse_newer(path: Path) -> None:
-    """Raise `ConfigError` where any file of the folder is of a newer version of rag-monitor. Nothing is written."""
+    """Raise `ConfigError` if a file in the folder is from a newer version of rag-monitor. Nothing is written."""
     folder.refuse_newer(path)
     for name, form in _FORMATS.items():
         refuse_newer_file(path / name, form)
 
 
 def require_state(path: Path) -> None:
-    """Raise `ConfigError` where no monitor has ever written to this folder: it is that of another configuration."""
+    """Raise `ConfigError` if no monitor has ever written to this folder, as with the wrong configuration."""
     if not any((path / name).exists() for name in (folder.NAME, *_FORMATS)):
         raise ConfigError(f"storage.path: no monitor has written to {path}; {_OTHER}")
 
 
 def existing_history(path: Path) -> Path:
-    """Return `path`. Raises `ConfigError` where this history is not there."""
+    """Return `path`. Raises `ConfigError` if this history does not exist."""
     if not path.exists():
         raise ConfigError(f"storage.path: there is no history at {path}; {_OTHER}")
     return path

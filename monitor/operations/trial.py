@@ -26,11 +26,11 @@ __all__ = ["TrialResult", "TrialRun", "find_case", "try_evaluator"]
 
 
 async def try_evaluator(config: Config, evaluator: str, case: Case, *, times: int = 5) -> TrialResult:
-    """Evaluate a case `times` times, one after the other, without any cache.
+    """Evaluate a case `times` times, one after another, without any cache.
 
-    A configured evaluator keeps its options and judge, and is asked together with its group, as in production; the type
-    of any other will do as well. No metric, cache or budget of a running monitor is touched. Raises `ConfigError` for
-    an evaluator that does not exist, and where its judge cannot work.
+    A configured evaluator keeps its options and judge, and is asked together with its group, as in production. The type
+    of an evaluator that is not configured also works. No metric, cache or budget of a running monitor is touched.
+    Raises `ConfigError` for an evaluator that does not exist, and if its judge cannot work.
     """
     (tried,) = choose_evaluators(config, [evaluator])
     together = run.group(tried, [one for one in config.configured_evaluators if config.works(one)])
@@ -41,8 +41,8 @@ async def try_evaluator(config: Config, evaluator: str, case: Case, *, times: in
 def find_case(config: Config, name: str, number: int | None = None, *, report: Report = ignore) -> Case:
     """Return a case: `name` is the path of a file that exists, or the id of a trace in the history.
 
-    `number` is the case of the file, from 1; None: the first that can be evaluated. `report` gets what cannot be
-    read in the file. Raises `ConfigError` that says why there is no such case.
+    `number` is the number of the case in the file, from 1; None: the first that can be evaluated. `report` gets
+    messages about what cannot be read in the file. Raises `ConfigError` that says why there is no such case.
     """
     path = Path(name)
     return _in_file(config, path, number, report) if path.exists() else _in_history(config, name)

@@ -190,8 +190,8 @@ FAULTS = {
         {"POST /api/dashboards/db": Says(500, content=b"<html>\x1b[2J")},
         "cannot be saved: 500, Grafana says: nothing that could be read",
     ),
-    "a folder that is no JSON": ({"POST /api/folders": Says(content=b"hello")}, "no JSON object"),
-    "a dashboard that is a list": ({"GET /api/dashboards/uid/[^/]+": Says(data=[])}, "no JSON object"),
+    "a folder that is no JSON": ({"POST /api/folders": Says(content=b"hello")}, "not a JSON object"),
+    "a dashboard that is a list": ({"GET /api/dashboards/uid/[^/]+": Says(data=[])}, "not a JSON object"),
 }
 
 

@@ -163,7 +163,7 @@ def test_labels_come_in_from_a_file_once_and_go_out_as_the_test_set_with_their_c
     write_rows(path, [*rows, {"id": "0" * 32, "defect": True}])
     ended = labels(monitor, "--import", path)
     assert ended.exit_code == 1
-    assert "line 20: names no reviewer: set --reviewer\n... and 20 more" in ended.output
+    assert "line 20: has no reviewer: set --reviewer\n... and 20 more" in ended.output
     ended = labels(monitor, "--import", path, "--reviewer", "ana")
     assert ended.exit_code == 1
     assert "labels: 40; new: 39; changed: 0; already known: 0" in ended.output

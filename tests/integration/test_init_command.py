@@ -160,7 +160,7 @@ def test_recorded_traffic_gives_evaluators_and_thresholds_with_their_reasons(tmp
     assert {one["type"] for one in entries(made, "evaluators")} == set(alerts)
     assert "# local: scored 124 of 124 answers here" in text
     assert alerts["overlap_groundedness"] == {"evaluator": "overlap_groundedness", "regression": True}
-    assert "no threshold, since so many are usual here" in " ".join(text.replace("#", " ").split())
+    assert "no threshold, since that many are normal here" in " ".join(text.replace("#", " ").split())
     assert alerts["pii_leak"]["warning"] in ("3%", "5%")
     assert "0 of 124 were defects, 0 % (0 % to" in text
     assert "no judge: without an API key, evaluators that compare meaning are off" in text

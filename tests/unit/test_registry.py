@@ -88,7 +88,9 @@ def test_a_sink_of_a_plug_in_is_named_after_its_type_and_not_after_its_module(in
 @pytest.mark.parametrize("kind", ["storage", "listeners"])
 def test_a_sink_whose_type_is_a_name_of_the_monitor_s_own_needs_a_name(install: Install, kind: str) -> None:
     install(SINK, "acme_plugin:Lines", "sinks", kind)
-    with pytest.raises(ConfigError, match=rf"^sinks\[0\]\.name: is required: the type '{kind}' is a name of"):
+    with pytest.raises(
+        ConfigError, match=rf"^sinks\[0\]\.name: is required: the monitor itself uses the name '{kind}'"
+    ):
         parse({"sinks": [{"type": kind}]})
     assert list(named(parse({"sinks": [{"type": kind, "name": "lines"}]}).sinks)) == ["lines"]
 

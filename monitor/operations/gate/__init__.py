@@ -1,4 +1,4 @@
-"""The release gate: whether a release of a service may go on, by the defect rates since.
+"""The release gate: decides by the defect rates since a release whether it may proceed.
 
     report = decide(Criteria([Limit("groundedness", 0.05)]), sums.HistorySums(path), now=time.time())
     report.answer  # pass, fail or not_enough_data
@@ -26,14 +26,14 @@ _MAX_BLOCKS: Final = 5000  # a response of Prometheus has 11,000 points at most
 
 
 class ResultKey(NamedTuple):
-    """What results are added up by: results of two versions of an evaluator are never added."""
+    """The key for adding up results: results of different versions of an evaluator are never added."""
 
     app: str
     version: str
 
 
 class Release(NamedTuple):
-    """The newest version of a service: its start (wall-clock seconds), what changed, and a remark or nothing."""
+    """The newest version of a service: its start (wall-clock seconds), what changed, and an optional note."""
 
     at: float
     text: str = ""
@@ -42,7 +42,7 @@ class Release(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Which answers: those of one app or of all; those with one value of a slice or all."""
+    """A selection of answers: of one app or of all, with one value of a slice or with any."""
 
     app: str | None = None
     slice: str | None = None
@@ -61,7 +61,7 @@ class Side:
 
 
 class SumsSource(Protocol):
-    """Where the sums come from. Both methods raise `ConfigError` when the data are not available."""
+    """A source of sums. Both methods raise `ConfigError` if the data are not available."""
 
     def blocks(
         self, side: Side, evaluator: str, start: float, end: float, length: float
@@ -69,12 +69,12 @@ class SumsSource(Protocol):
         """Return the sums from `start` to `end` (wall-clock seconds), in blocks of `length` seconds."""
 
     def releases(self, evaluator: str, app: str | None, since: float) -> Mapping[str, Release]:
-        """Return by app the newest version that had results since `since`; no entry where only one is known."""
+        """Return, by app, the newest version that had results since `since`; no entry if only one version is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The highest defect rate that an evaluator may show, 0 < rate <= 1; None: only compare with the other side.
+    """The highest defect rate allowed for an evaluator, 0 < rate <= 1; None: only compare with the other side.
 
     Raises `ConfigError`.
     """
@@ -112,10 +112,10 @@ class Criteria:
 
     Args:
         limits: one for each evaluator; at least one.
-        since: seconds up to now; answers of this time count; 60 at least.
+        since: length in seconds of the period up to now whose answers count; at least 60.
         side: the answers of the release.
         against: what its rates are compared with: the previous version, or another side at the same time.
-        times: how many times as high as that its rates may be; 1 at least.
+        times: how many times as high its rates may be; at least 1.
     """
 
     limits: Sequence[Limit]
@@ -142,7 +142,7 @@ class Criteria:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One rate compared with its limit, or one ratio of rates (`kind`: `rate`, `ratio`), and the sums it rests on."""
+    """One rate compared with its limit, or one ratio of rates (`kind`: `rate`, `ratio`), and the sums behind it."""
 
     kind: str
     app: str
@@ -154,11 +154,11 @@ class Check:
     base: Sums | None = None
     against: str = ""
     rule: str = ""
-    """What counts as a defect, in words; empty if it is what the evaluator's own rule says."""
+    """What counts as a defect, in words; empty for the evaluator's own rule."""
 
     @property
     def title(self) -> str:
-        """What must hold, of what: `shop, groundedness 2: below 5.0 %`."""
+        """The condition and its subject: `shop, groundedness 2: below 5.0 %`."""
         version = f" {self.version}" if self.version else ""
         rule = f", {self.rule}" if self.rule else ""
         limit = f"below {percent(self.limit)}" if self.kind == "rate" else f"less than {self.limit:g} times as high"
@@ -198,7 +198,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The answer of a gate, the checks that it rests on, and remarks. As text: a line for each, then the answer."""
+    """The answer of a gate, the checks behind it, and notes. As text: a line for each, then the answer."""
 
     answer: GateDecision
     checks: Sequence[Check]
@@ -206,7 +206,7 @@ class Report:
 
     @classmethod
     def of(cls, checks: Sequence[Check], notes: Sequence[str] = ()) -> Report:
-        """Answer: fail when one check fails, pass when all pass."""
+        """Make a report that fails if one check fails, and passes if all pass."""
         answers = {one.decision.answer for one in checks}
         for decisive in (GateDecision.FAIL, GateDecision.NOT_JUDGED):
             if decisive in answers:
@@ -237,12 +237,12 @@ WORDS: Final = {
 
 
 def _printable(text: str) -> str:
-    """`text` without control characters, which neither XML nor a terminal takes well: names come from outside."""
+    """Replace control characters, which harm XML and terminals: names come from outside."""
     return "".join(one if one.isprintable() else "?" for one in text)
 
 
 def decide(criteria: Criteria, source: SumsSource, now: float) -> Report:
-    """Decide at the wall-clock second `now`. Raises `ConfigError` when the data are not available."""
+    """Decide at the wall-clock second `now`. Raises `ConfigError` if the data are not available."""
     checks: list[Check] = []
     notes: list[str] = []
     for limit in criteria.limits:
@@ -258,7 +258,7 @@ def _side_by_side(
 ) -> Iterator[Check]:
     start, side = now - criteria.since, criteria.side
     found = _summed(source.blocks(side, limit.evaluator, start, now, criteria.since))
-    # Without results there still is a check: it says that there are none.
+    # Without results there is still a check, which reports that there are none.
     found = found or {ResultKey(side.app or "", ""): Sums()}
     usual = _usual(source, limit.evaluator, side.app, now)
     for key, sums in found.items():

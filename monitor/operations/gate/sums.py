@@ -25,7 +25,7 @@ from monitor.storage.history.reader import HistoryReader, Search
 from monitor.transport.http.client import HttpClient
 
 _MINUTE: Final = 60
-_MAX_ROWS: Final = 200_000  # rows are read with their texts, where texts are stored
+_MAX_ROWS: Final = 200_000  # rows are read with their texts, if these are stored
 _OVERLAP: Final = 120.0  # seconds after a change in which a judge may still work on earlier answers
 
 
@@ -43,9 +43,9 @@ class _Period(NamedTuple):
 
 
 class HistorySums:
-    """The database `history.db` of a monitor, also while it writes. Whole apps are summed by minute, slices by answer.
+    """The database `history.db` of a monitor, even while it writes. Whole apps are summed by minute, slices by answer.
 
-    Raises `ConfigError` when there is no such file.
+    Raises `ConfigError` if there is no such file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -74,7 +74,7 @@ class HistorySums:
             if one.evaluator == evaluator and app in (None, one.app):
                 by_app[one.app].append(one)
         found = {name: newest(ones, since) for name, ones in by_app.items()}
-        # By whole minutes, like the sums: otherwise one minute would count on both sides.
+        # In whole minutes, like the sums: otherwise one minute would count on both sides.
         return {name: one._replace(at=one.at // _MINUTE * _MINUTE) for name, one in found.items() if one is not None}
 
     def evaluators(self) -> set[str]:
@@ -95,7 +95,7 @@ class HistorySums:
         found = self._reader.search(wanted)
         if len(found) == _MAX_ROWS:
             raise ConfigError(f"since: there are more than {_MAX_ROWS:,} results of {evaluator}; choose a shorter time")
-        memory = SessionMemory(SystemClock())  # no session of so short a time is forgotten
+        memory = SessionMemory(SystemClock())  # the period is too short for a session to be forgotten
         for row in reversed(found):
             at = min(row["answered_at"] or row["evaluated_at"], row["evaluated_at"])
             value = row["attributes"].get(side.slice, "")
@@ -104,7 +104,7 @@ class HistorySums:
 
 
 def _of_session(memory: SessionMemory, row: Mapping[str, Any]) -> Sums:
-    """Make the sums of a stored score, which counts by its session; the user of an answer is not stored."""
+    """Return the sums of a stored score, which is counted by session; the user of an answer is not stored."""
     weight, defect, products = row["weight"], row["defect"], None
     if row["session_id"]:
         session = session_key(row["app"], "session", row["session_id"])
@@ -113,7 +113,7 @@ def _of_session(memory: SessionMemory, row: Mapping[str, Any]) -> Sums:
 
 
 def newest(known: Iterable[SeenVersion], since: float) -> Release | None:
-    """Return the newest version of the service that had results since `since`; None when no other one is known.
+    """Return the newest version of the service that had results since `since`; None if no other version is known.
 
     A change of the judge or of an evaluator is not a release. A rollback begins with the last result of the version
     that it replaced.
@@ -156,10 +156,10 @@ _SHOWN: Final = 500  # characters of an error's text
 
 
 class PrometheusSums:
-    """Queries the HTTP API of a Prometheus, directly: through no proxy.
+    """Queries the HTTP API of Prometheus directly, without a proxy.
 
-    `url` is such as `http://prometheus:9090`; `token` and `ca_file` as in `HttpClient`. `increase()` does not count the
-    first value of a series. Raises `ConfigError` where the address, the token or the file cannot work.
+    `url` is an address such as `http://prometheus:9090`; `token` and `ca_file` as in `HttpClient`. `increase()` does
+    not count the first value of a series. Raises `ConfigError` if the address, the token or the file cannot work.
     """
 
     def __init__(self, url: str, *, token: str = "", ca_file: Path | None = None) -> None:
@@ -195,14 +195,14 @@ class PrometheusSums:
     def _largest(
         self, part: release_gate.GateSubject, step: int, span: Mapping[str, str]
     ) -> dict[tuple[str, float], float]:
-        """Query the largest weight by app and end of a block."""
+        """Query the largest weight, by app and end of block."""
         found = self._query("query_range", {"query": release_gate.largest(part, format_duration(step)), **span})
         return {
             (series["metric"].get("app", ""), at): float(value) for series in found for at, value in series["values"]
         }
 
     def releases(self, evaluator: str, app: str | None, since: float) -> Mapping[str, Release]:  # noqa: ARG002 - the contract's
-        """See `SumsSource`. A change of the judge counts as well: the metric does not tell it from a release."""
+        """See `SumsSource`. A change of the judge also counts: the metric does not distinguish it from a release."""
         found = self._query("query", {"query": release_gate.began(release_gate.GateSubject(evaluator, app))})
         return {one["metric"].get("app", ""): Release(float(one["value"][1]), "the change") for one in found}
 
@@ -217,11 +217,11 @@ class PrometheusSums:
         try:
             return list(json.loads(reply.body)["data"]["result"])
         except (ValueError, KeyError, TypeError) as error:
-            raise ConfigError(f"prometheus: cannot read what {url} responds: {error}") from None
+            raise ConfigError(f"prometheus: cannot read the response of {url}: {error}") from None
 
 
 def _sums(values: Mapping[str, float], top: float) -> Sums:
-    """`increase` extrapolates to fractions of answers: any fraction of a defect counts as one."""
+    """Return sums in whole answers: `increase` extrapolates to fractions; any fraction of a defect counts as one."""
     weight, defects = values.get("weight", 0.0), values.get("defect_weight", 0.0)
     if weight <= 0:
         return Sums()

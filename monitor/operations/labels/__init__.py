@@ -1,4 +1,4 @@
-"""People's labels in and out: files, and the servers on which people label already.
+"""People's labels in and out: files, and the servers on which people already label.
 
 import_labels(config, read_labels(content, VerdictWords())).new
 export_labels(config, LabelFormat.CSV, LabelFilter(app="shop"))
@@ -34,7 +34,7 @@ from monitor.storage.history.reader import HistoryReader, Search
 from monitor.storage.labels import LabelCount, LabelReader, LabelStore
 
 RESULTS_AT_MOST: Final = 200_000
-"""Results that labels are matched with, the newest first."""
+"""Maximum number of results to match labels with, newest first."""
 
 _NAMES: Final = ("id", "request_id", "trace_id", "span_id")
 
@@ -48,7 +48,7 @@ class Half(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelFilter:
-    """Which labels or results: `since` in wall-clock seconds of the answers; None: any app or evaluator."""
+    """A selection of labels or results: `since` is the wall-clock second of answers; None: any app or evaluator."""
 
     app: str | None = None
     evaluator: str | None = None
@@ -57,10 +57,10 @@ class LabelFilter:
 
 @dataclass(frozen=True, slots=True)
 class LabelImport:
-    """What came of an import.
+    """The outcome of an import.
 
-    `read` labels, of which `new`, `changed` (their reviewer had said something else) and `unchanged`; `forgotten` ones
-    are of requests that were erased. `unlabelled` places had no label yet. `problems` are lines about the others.
+    Of the `read` labels, some are `new`, `changed` (their reviewer had said something else), `unchanged`, or
+    `forgotten` (their request was erased). `unlabelled` entries had no label yet. `problems` describes all others.
     """
 
     read: int
@@ -75,11 +75,11 @@ class LabelImport:
 def import_labels(
     config: Config, file: LabelFile, wanted: LabelFilter, *, reviewer: str = "", clock: Clock | None = None
 ) -> LabelImport:
-    """Keep labels that were read from a file or a server, each with its result in the history.
+    """Store labels that were read from a file or a server, each with its result in the history.
 
-    A label whose result is no longer there is kept if the file repeats what the judge said, as our own files do.
-    `reviewer` names the person where the file does not. Raises `MonitorError` where the history or the labels cannot be
-    read, `ConfigError` where there are none.
+    A label whose result is no longer there is stored if the file repeats what the judge said, as our own files do.
+    `reviewer` names the person if the file does not. Raises `MonitorError` if the history or the labels cannot be read,
+    `ConfigError` if there are none.
     """
     now = (clock or SystemClock()).now()
     results = _JudgedAnswers(_results(config, wanted)) if file.labels else _JudgedAnswers(())
@@ -96,8 +96,8 @@ def import_labels(
                 if drawn is not None:
                     label = replace(label, draw=drawn.draw, probability=drawn.probability)
                 elif one.judgement is None or not is_test(label.request_id):
-                    # No copy of what was kept here says how it was drawn, or it says what cannot be: the other half of
-                    # the requests may be shown to the judge, and none of them is drawn to measure it.
+                    # The file does not repeat how it was drawn, or the draw is impossible: the other half of the
+                    # requests may be shown to the judge, so none of them is drawn to measure it.
                     label = replace(label, draw=LabelDraw.IMPORTED, probability=None)
                 label = replace(label, user=_user(history, label.request_id))
                 counts[_keep(store, label)] += 1
@@ -117,9 +117,9 @@ def import_labels(
 
 
 def export_labels(config: Config, form: LabelFormat, wanted: LabelFilter, *, redact: bool = True) -> tuple[str, int]:
-    """Return the labels in a format, and how many there are. Texts are those that the history still has, masked.
+    """Return the labels in a format, and their number. Texts are included if the history still has them, masked.
 
-    Raises `MonitorError` where the labels or the history cannot be read.
+    Raises `MonitorError` if the labels or the history cannot be read.
     """
     labels = stored_labels(config, wanted)
     cases: dict[str, Mapping[str, Any]] = {}
@@ -134,18 +134,18 @@ def export_labels(config: Config, form: LabelFormat, wanted: LabelFilter, *, red
 
 
 def export_tasks(form: LabelFormat, cases: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return answers that wait for a label, as `draw_cases` gives them, in a format."""
+    """Return answers that still need a label, as returned by `draw_cases`, in a format."""
     return write_labels(form, (), cases)
 
 
 def stored_labels(config: Config, wanted: LabelFilter) -> list[Label]:
-    """Return the labels of the storage folder, the oldest first. Raises `MonitorError`."""
+    """Return the labels in the storage folder, oldest first. Raises `MonitorError`."""
     reader = LabelReader(config.storage.path / files.LABELS)
     return reader.find(app=wanted.app, evaluator=wanted.evaluator, since=wanted.since or None)
 
 
 def label_counts(config: Config) -> list[LabelCount]:
-    """Count the labels of the storage folder. Raises `MonitorError`; `ConfigError` where it is no monitor's."""
+    """Count the labels in the storage folder. Raises `MonitorError`, or `ConfigError` if it is not a monitor's."""
     require_state(config.storage.path)
     return LabelReader(config.storage.path / files.LABELS).counts()
 
@@ -153,8 +153,8 @@ def label_counts(config: Config) -> list[LabelCount]:
 def open_server(config: Config, kind: str, *, name: str = "", queue: str = "", project: str = "default") -> LabelServer:
     """Return the server of the configured sink of type `kind`: `langfuse`, `phoenix` or `mlflow`.
 
-    `name`: what annotations are called there, if not as the evaluator. `queue`: an annotation queue of Langfuse.
-    `project`: of Phoenix. Raises `ConfigError` where there is no such sink.
+    `name`: the name of annotations there, if it is not the evaluator's. `queue`: an annotation queue of Langfuse.
+    `project`: a project of Phoenix. Raises `ConfigError` if there is no such sink.
     """
     for sink in config.sinks:
         match kind, sink:
@@ -170,14 +170,14 @@ def open_server(config: Config, kind: str, *, name: str = "", queue: str = "", p
 def pull_labels(
     config: Config, server: LabelServer, wanted: LabelFilter, words: VerdictWords, *, clock: Clock | None = None
 ) -> LabelImport:
-    """Read what people said on a server of the results that are wanted, and keep it. Raises `MonitorError`."""
+    """Read people's labels of the wanted results from a server, and store them. Raises `MonitorError`."""
     with server:
         found = server.pull([_ref(row) for row in _results(config, wanted)], words)
     return import_labels(config, found, wanted, clock=clock)
 
 
 def push_labels(config: Config, server: LabelServer, wanted: LabelFilter) -> SentLabels:
-    """Write the labels that are kept here to a server; raises `MonitorError`. Labels that came from it are left out."""
+    """Write the stored labels to a server, except imported ones. Raises `MonitorError`."""
     labels = [one for one in stored_labels(config, wanted) if one.draw is not LabelDraw.IMPORTED]
     refs = {row["id"]: _ref(row) for row in _results(config, replace(wanted, since=0.0))}
     with server:
@@ -205,7 +205,7 @@ def _ref(row: Mapping[str, Any]) -> ResultRef:
 
 
 class _JudgedAnswers:
-    """The results of the history, by what a label may call them."""
+    """The results of the history, by every id that a label may use for them."""
 
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
         self._by_id: dict[str, Mapping[str, Any]] = {}
@@ -217,9 +217,9 @@ class _JudgedAnswers:
                     self._by_name[name, row[name], row["evaluator"]].append(row)
 
     def find(self, one: ReadLabel) -> Mapping[str, Any] | None:
-        """Return the result that a label is about; None where there is none.
+        """Return the result that a label is about; None if there is none.
 
-        Raises `InvalidData` where there are several, as with a trace of several requests.
+        Raises `InvalidData` if there are several, as with a trace of several requests.
         """
         if one.result_id and (row := self._by_id.get(one.result_id)) is not None:
             return row
@@ -242,7 +242,7 @@ class _JudgedAnswers:
 def _label(one: ReadLabel, results: _JudgedAnswers, reviewer: str, now: float) -> Label:
     who = one.reviewer or reviewer
     if not who:
-        raise InvalidData("names no reviewer: set --reviewer")
+        raise InvalidData("has no reviewer: set --reviewer")
     row = results.find(one)
     if row is not None:
         of = {
@@ -306,7 +306,7 @@ def _keep(store: LabelStore, label: Label) -> str:
 
 
 def agreed_labels(labels: Iterable[Label]) -> dict[str, bool]:
-    """Return whether people call a result a defect, by its id; without those on which they disagree or cannot tell."""
+    """Return people's verdict (defect or not) by result id, without results on which they disagree or cannot tell."""
     said: dict[str, set[bool]] = defaultdict(set)
     for one in labels:
         if one.verdict is not LabelVerdict.CANNOT_TELL:

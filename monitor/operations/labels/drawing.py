@@ -1,4 +1,4 @@
-"""Draws answers for people who label in another tool, as the queue on the page draws them for its reviewers."""
+"""Draws answers for people who label in another tool, as the queue in the UI draws them for its reviewers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from monitor.storage.labels import LabelStore
 def draw_cases(
     config: Config, app: str, evaluator: str, number: int, clock: Clock, *, redact: bool = True
 ) -> dict[str, dict[str, Any]]:
-    """Return up to `number` answers that wait for a label, by the id of the result: rows as of `rag-monitor export`.
+    """Return up to `number` answers that need a label, by the id of the result: rows as in `rag-monitor export`.
 
-    Each has `draw` and `probability`. First come those that were drawn before, for the page or for another export, then
-    new ones, which are noted in the storage folder: their labels measure the judge when they come back. Personal data
-    is masked unless `redact` is off. Raises `MonitorError` where no answer can be drawn.
+    Each has `draw` and `probability`. First come answers drawn before, for the UI or for another export, then new ones,
+    which are recorded in the storage folder: their labels measure the judge when they come back. Personal data is
+    masked unless `redact` is off. Raises `MonitorError` if no answer can be drawn.
     """
     history = HistoryReader(config.storage.path / files.HISTORY)
     newest = history.results(app=app, evaluator=evaluator, limit=1)
@@ -65,6 +65,6 @@ def draw_cases(
         row["id"]: row for row in collect_results(config.storage, {one.result_id for one in chosen}, redact=redact)
     }
     if not cases:
-        raise MonitorError(f"{app}: no answer of {evaluator} waits for a label, or their texts are not kept")
+        raise MonitorError(f"{app}: no answer of {evaluator} needs a label, or their texts are not kept")
     about = {one.result_id: {"draw": one.draw.value, "probability": one.probability} for one in chosen}
     return {name: row | about[name] for name, row in cases.items()}

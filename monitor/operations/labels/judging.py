@@ -1,4 +1,4 @@
-"""How good judges are by the labels in the storage folder, and where they err: the same as on the page."""
+"""How good judges are by the labels in the storage folder, and where they err: the same figures as in the UI."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["JudgeReport", "in_words", "judge_reports"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeReport:
-    """A judge by the labels of one app: how good it is, and what its errors have in common."""
+    """A judge, measured by the labels of one app: how good it is, and what its errors have in common."""
 
     app: str
     measure: JudgeMeasure
     errors: JudgeErrors
 
     def as_object(self) -> dict[str, Any]:
-        """Return it in plain JSON types; shares are 0 to 1, null where too few labels say."""
+        """Return it in plain JSON types; shares are 0 to 1, null if there are too few labels."""
         errors = asdict(self.errors)
         for one, plain in zip(self.errors.factors, errors["factors"], strict=True):
             plain |= {
@@ -44,7 +44,7 @@ class JudgeReport:
 def judge_reports(config: Config, wanted: LabelFilter, clock: Clock) -> list[JudgeReport]:
     """Measure each judge on each app, in the version of the newest label that measures it.
 
-    Blocks for some seconds where there are thousands of labels. Raises `MonitorError` where files cannot be read.
+    Blocks for some seconds if there are thousands of labels. Raises `MonitorError` if files cannot be read.
     """
     places: dict[tuple[str, str], list[Label]] = {}
     for one in stored_labels(config, wanted):

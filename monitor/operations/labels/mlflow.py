@@ -34,7 +34,7 @@ class MlflowLabels(LabelServer):
         super().__init__(sink.url, sink.headers(), verify=verify, timeout=sink.timeout, name=name)
 
     def pull(self, results: Sequence[ResultRef], words: VerdictWords) -> LabelFile:
-        """See `LabelServer`. Asks for each trace once."""
+        """See `LabelServer`. Requests each trace once."""
         wanted: dict[str, dict[str, str]] = {}
         for one in results:
             if trace := _mlflow_trace(one):

@@ -39,7 +39,7 @@ class PhoenixLabels(LabelServer):
         self._project = project
 
     def pull(self, results: Sequence[ResultRef], words: VerdictWords) -> LabelFile:
-        """See `LabelServer`. A label counts before a score where an annotation has both."""
+        """See `LabelServer`. If an annotation has both a label and a score, the label counts."""
         wanted = {(one.span_id, self.annotation(one.evaluator)): one.evaluator for one in results if one.span_id}
         names, read = sorted({name for _, name in wanted}), Annotations(words)
         spans = sorted({span for span, _ in wanted})
@@ -72,7 +72,7 @@ class PhoenixLabels(LabelServer):
             more = [("cursor", cursor)] if cursor else []
             page = self.call("GET", f"{path}?{urlencode([*query, ('limit', 1000), *more])}", also=NOT_THERE)
             if page is None:
-                raise MonitorError(f"{self.where} knows no project {self._project!r}: set --project")
+                raise MonitorError(f"{self.where} has no project {self._project!r}: set --project")
             yield from objects(an_object(page).get("data"))
             cursor = a_string(an_object(page).get("next_cursor"))
             if not cursor:
@@ -101,7 +101,7 @@ class PhoenixLabels(LabelServer):
         for first in range(0, len(data), _SPANS_AT_ONCE):
             part = data[first : first + _SPANS_AT_ONCE]
             if self.call("POST", "/v1/span_annotations?sync=true", {"data": part}, also=NOT_THERE) is None:
-                for one in part:  # one of their spans is not there: which, they tell one by one
+                for one in part:  # one of the spans does not exist: sent one by one, they show which
                     if self.call("POST", "/v1/span_annotations?sync=true", {"data": [one]}, also=NOT_THERE) is None:
                         sent.problems.append(f"span {one['span_id']}: not in Phoenix")
                     else:

@@ -1,7 +1,7 @@
 """Reads people's labels from files: JSON Lines, CSV, Argilla's and Label Studio's JSON.
 
-Reading tells the format from the content, so a file that comes back from a tool needs no option. Each place of a file
-that gives no label becomes a line that says where, what stands there, and what is allowed.
+The format is recognised from the content, so a file that comes back from a tool needs no option. For each entry without
+a valid label there is a message with its place, its value, and what is allowed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ VERDICTS: Final[Mapping[str, LabelVerdict]] = {
     **dict.fromkeys(("defect", "bad", "fail", "failed", "incorrect", "wrong", "no", "false"), LabelVerdict.DEFECT),
     **dict.fromkeys(("cannot tell", "unsure", "not sure", "unclear", "skip"), LabelVerdict.CANNOT_TELL),
 }
-"""What other tools' answers mean, in lower case, `_` and `-` as spaces. True is good, as 1 is: a question there asks
-whether the answer is right."""
+"""What answers of other tools mean, in lower case, with `_` and `-` as spaces. True and 1 mean good: questions in those
+tools ask whether the answer is right."""
 
 QUESTION, COMMENT, LEVEL = "verdict", "comment", "level"
-"""The names that we give the questions in Argilla and Label Studio, and look for when a file comes back."""
+"""The names of our questions in Argilla and Label Studio, used when writing a file and when it comes back."""
 
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "'")
-"""How a cell begins that a spreadsheet takes for a formula. We write an apostrophe before it, and take it off."""
+"""Beginnings of cells that a spreadsheet takes for formulas. We write an apostrophe before them; reading removes it."""
 
 LONGEST_COMMENT: Final = 4_000
 _MILLISECONDS: Final = 1e11  # as seconds: the year 5138
@@ -41,9 +41,9 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class VerdictWords:
-    """What the answers of a tool mean, beside `VERDICTS`: lower-case words that mean good, or a defect.
+    """What the answers of a tool mean, in addition to `VERDICTS`: lower-case words that mean good, or a defect.
 
-    `below`: a number below it is a defect, and any other number good; None: numbers other than 0 and 1 are not read.
+    `below`: numbers below it mean a defect, all others good; None: numbers other than 0 and 1 are not read.
     """
 
     good: Collection[str] = ()
@@ -51,7 +51,7 @@ class VerdictWords:
     below: float | None = None
 
     def read(self, value: Any) -> LabelVerdict:
-        """Return what a value means. Raises `ValueError`, which continues "verdict "."""
+        """Return what a value means. Raises `ValueError`, whose message continues "verdict "."""
         if isinstance(value, list) and len(value) == 1:
             value = value[0]
         word = " ".join(str(value).casefold().replace("_", " ").replace("-", " ").split())
@@ -72,7 +72,7 @@ class VerdictWords:
 
 
 class Judgement(NamedTuple):
-    """What the judge said of a labelled result, as our own files repeat it: labels outlive the history."""
+    """What the judge said about a labelled result. Our own files repeat it, because labels outlive the history."""
 
     app: str
     version: str
@@ -83,11 +83,11 @@ class Judgement(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLabel:
-    """A label as a file or a server gives it: which result it is about, and what a person said of it.
+    """A label from a file or a server: the result it is about, and what a person said about it.
 
-    The result is named by `result_id`; or by `request_id`, `trace_id` or `span_id`, with `evaluator`. `place` says
-    where it stood, for messages. `at` in seconds since the epoch, None where the source does not say. `draw` and
-    `probability` as in `Label`, and `judgement`, where the file is one of ours; they are empty otherwise.
+    The result is named by `result_id`; or by `request_id`, `trace_id` or `span_id`, with `evaluator`. `place` is its
+    place in the source, for messages. `at` is in seconds since the epoch, None if the source does not say. `draw` and
+    `probability` (as in `Label`) and `judgement` are set if the file is one of ours, and empty otherwise.
     """
 
     place: str
@@ -108,7 +108,7 @@ class ReadLabel:
 
 @dataclass(frozen=True, slots=True)
 class LabelFile:
-    """What stood in a file: labels, how many places had none yet, and lines about those that could not be read."""
+    """The content of a file: labels, the number of entries without one, and messages about unreadable entries."""
 
     labels: Sequence[ReadLabel]
     unlabelled: int
@@ -116,7 +116,7 @@ class LabelFile:
 
 
 def read_labels(content: bytes, words: VerdictWords, *, name: str = "") -> LabelFile:
-    """Read a file in any of the formats. Raises `ConfigError` where it is in none of them."""
+    """Read a file in any of the formats. Raises `ConfigError` if it is in none of them."""
     text = content.decode("utf-8-sig", "replace")
     found = _Found(words)
     if name.lower().endswith(".csv"):
@@ -143,7 +143,7 @@ class _Found:
             self.problems.append(f"{place}: {what}")
 
     def add(self, place: str, value: Any, about: Mapping[str, Any], **said: Any) -> None:
-        """Keep a label of `about`, which names the result."""
+        """Keep a label; `about` names its result."""
         if value is None or value in ("", []):
             self.unlabelled += 1
             return
@@ -238,7 +238,7 @@ def _read_csv(text: str, found: _Found) -> None:
 
 
 def _read_argilla(record: Mapping[str, Any], place: str, found: _Found) -> None:
-    """Read a record as `dataset.records.to_json()` of Argilla 2 writes it: answers by question, then by user."""
+    """Read a record written by `dataset.records.to_json()` of Argilla 2: answers by question, then by user."""
     metadata = record.get("metadata")
     about = {"id": record.get("id"), **(metadata if isinstance(metadata, dict) else {})}
     answers = record["responses"]
@@ -263,7 +263,7 @@ def _by_user(answers: Any) -> dict[str, Any]:
 
 
 def _read_label_studio(task: Mapping[str, Any], place: str, found: _Found) -> None:
-    """Read a task as Label Studio exports it (JSON): its annotations, each with the answers of one person."""
+    """Read a task exported by Label Studio (JSON): its annotations, each with the answers of one person."""
     done = [one for one in task["annotations"] if isinstance(one, dict) and not one.get("was_cancelled")]
     if not done:
         found.unlabelled += 1
@@ -312,7 +312,7 @@ def _number(value: Any) -> float | None:
         return None
     try:
         number = float(value) if isinstance(value, str | int | float) else math.nan
-    except OverflowError:  # a whole number of hundreds of digits
+    except OverflowError:  # a whole number with hundreds of digits
         return None
     return number if math.isfinite(number) else None
 

@@ -1,6 +1,6 @@
-"""Base of the servers that people label on: address, headers, and what a response means.
+"""Base of the servers that people label on: address, headers, and the meaning of responses.
 
-The address and key are those of the configured sink. No redirect is followed: keys go only where the configuration
+The address and key are those of the configured sink. Redirects are not followed: keys go only where the configuration
 says.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import httpx
 
 OURS: Final = "rag-monitor"
-"""Marks labels that were sent from here: they are not read back as those of another tool."""
+"""Marks labels that were sent from here, so that they are not read back as labels of another tool."""
 
 _MOST_BYTES: Final = 16 * 1024 * 1024
 PAGES_AT_MOST: Final = 1_000
@@ -34,7 +34,7 @@ NOT_THERE: Final = 404
 
 @dataclass(frozen=True, slots=True)
 class ResultRef:
-    """A judged answer of the history, by which a server's annotations find their result."""
+    """A judged answer of the history; a server's annotations are matched with it."""
 
     id: str
     request_id: str
@@ -45,7 +45,7 @@ class ResultRef:
 
 @dataclass(slots=True)
 class SentLabels:
-    """What was sent: `labels` and `queued` cases, how many had no place there, and lines about those refused."""
+    """What was sent: numbers of `labels` and `queued` cases, of those without a trace there, and refusals."""
 
     labels: int = 0
     queued: int = 0
@@ -54,9 +54,9 @@ class SentLabels:
 
 
 class LabelServer(AbstractContextManager["LabelServer"]):
-    """A server that people label on. Used as a context; every call may raise `MonitorError`, which names the server.
+    """A server that people label on, used as a context manager. Every call may raise `MonitorError` naming the server.
 
-    `name` is what the annotations are called there; empty: as the evaluator.
+    `name` is the name of the annotations there; empty: the evaluator's.
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], *, verify: Any, timeout: float, name: str = "") -> None:
@@ -79,18 +79,18 @@ class LabelServer(AbstractContextManager["LabelServer"]):
 
     @abstractmethod
     def pull(self, results: Sequence[ResultRef], words: VerdictWords) -> LabelFile:
-        """Read what people said of these results."""
+        """Read people's labels of these results."""
 
     @abstractmethod
     def push(self, labels: Sequence[Label], results: Mapping[str, ResultRef]) -> SentLabels:
-        """Write labels on the traces of their results, which are given by id. A repeat replaces them."""
+        """Write labels to the traces of their results, which are given by id. A repeat replaces them."""
 
     def annotation(self, evaluator: str) -> str:
-        """Return the name of the annotations that are about an evaluator."""
+        """Return the name of the annotations about an evaluator."""
         return self._name or evaluator
 
     def call(self, method: str, path: str, body: Any = None, *, also: int = 0) -> Any:
-        """Call the API; the answer's JSON, or None where its status is `also`. Raises `MonitorError`."""
+        """Call the API; return the JSON of the response, or None if its status is `also`. Raises `MonitorError`."""
         import httpx  # noqa: PLC0415 - loaded already
 
         content = dump(body) if body is not None else None
@@ -118,7 +118,7 @@ class LabelServer(AbstractContextManager["LabelServer"]):
 
 
 class Annotations:
-    """Collects annotations, and what is wrong with some."""
+    """Collects annotations, and the problems of unreadable ones."""
 
     def __init__(self, words: VerdictWords) -> None:
         self._words = words
@@ -138,12 +138,12 @@ class Annotations:
 
 
 def an_object(value: Any) -> Mapping[str, Any]:
-    """Return an object of JSON; empty for anything else."""
+    """Return a JSON object; an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
 
 def objects(value: Any) -> list[dict[str, Any]]:
-    """Return the objects of a list; none for anything else."""
+    """Return the objects in a list; an empty list for anything else."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 

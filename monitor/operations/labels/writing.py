@@ -1,6 +1,6 @@
 """Writes people's labels as files: JSON Lines, CSV, Argilla's and Label Studio's JSON.
 
-What is written here is read again by `reading` without loss; the two tools show the texts of a case to people.
+Files written here can be read by `reading` without loss; Argilla and Label Studio show the texts of a case to people.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class LabelFormat(StrEnum):
 def write_labels(form: LabelFormat, labels: Iterable[Label], cases: Mapping[str, Mapping[str, Any]]) -> str:
     """Write labels, and the cases that have none yet, in a format.
 
-    `cases` are rows as `rag-monitor export` gives them, by the id of the result, for those whose texts are kept:
-    Argilla and Label Studio show them to people, and leave out labels without texts. A case without a label becomes a
-    task.
+    `cases` are rows like those of `rag-monitor export`, by the id of the result, for results whose texts are kept:
+    files for Argilla and Label Studio contain these texts, and leave out labels without texts. A case without a label
+    becomes a task.
     """
     by_result: dict[str, list[Label]] = {}
     for one in labels:
@@ -69,7 +69,7 @@ _COLUMNS: Final = (
 
 
 def label_row(label: Label) -> dict[str, Any]:
-    """Return a label as the row that `read_labels` reads again without loss."""
+    """Return a label as a row that `read_labels` can read without loss."""
     return {
         "id": label.result_id,
         "request_id": label.request_id,
@@ -110,7 +110,7 @@ def _argilla(case: Mapping[str, Any], labels: Sequence[Label]) -> dict[str, Any]
         for name, value in said.items():
             if value:
                 responses.setdefault(name, []).append({"value": value, "user_id": one.reviewer})
-    texts = {key: value or " " for key, value in _texts(case).items()}  # a field must not be empty there
+    texts = {key: value or " " for key, value in _texts(case).items()}  # Argilla accepts no empty field
     return {"id": case["id"], "fields": texts, "metadata": metadata, "responses": responses}
 
 
@@ -149,7 +149,7 @@ def _as_csv(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _celled(value: Any) -> Any:
-    """Return a cell that no spreadsheet takes for a formula: an apostrophe before what begins like one."""
+    """Return a cell that no spreadsheet takes for a formula, with an apostrophe before it if it begins like one."""
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 

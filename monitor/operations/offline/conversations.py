@@ -12,7 +12,7 @@ from monitor.operations.offline.results_file import ResultRow
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 
 _LAST: Final = 3
-"""The turn from which on all are summed up in one."""
+"""This turn and all later ones are summed up together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class TurnSummary:
 class ConversationSummary:
     """The results of one evaluator on conversations.
 
-    `judged` counts those of which at least one answer was scored, `defective` those with at least one defect. A case
+    `judged` counts conversations with at least one scored answer, `defective` those with at least one defect. A case
     without a session is a conversation of one turn.
     """
 
@@ -41,7 +41,7 @@ class ConversationSummary:
 def summarize_conversations(
     evaluators: Sequence[ConfiguredEvaluator], cases: Sequence[Case], rows: Sequence[ResultRow]
 ) -> tuple[ConversationSummary, ...]:
-    """Sum up the results of `rows` by turn and by session; nothing where every case is a first turn of its own."""
+    """Sum up the results of `rows` by turn and by session; empty if every case is the first turn of its own session."""
     sessions = {case.session_id for case in cases if case.session_id}
     if all(case.turn == 1 for case in cases) and len(sessions) == sum(bool(case.session_id) for case in cases):
         return ()

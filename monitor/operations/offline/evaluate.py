@@ -1,4 +1,4 @@
-"""Evaluating cases that a Python program holds: in a notebook, in a test, in a job.
+"""Evaluates the cases of a Python program: in a notebook, in a test, in a job.
 
 result = evaluate(cases, ["groundedness"], judge="openai/gpt-4o-mini")
 assert result["groundedness"].defect_rate.upper <= 0.05
@@ -53,12 +53,12 @@ _NAMES_SHOWN: Final = 8
 class Evaluation:
     """The results of `evaluate`.
 
-    `results` has one result for each case and evaluator, in the order in which these were given; a row with a
-    conversation is several cases, `positions` are those of the cases' rows. `summaries` are the same as
-    `result["groundedness"]`, by the evaluator's name. `content_risk` is over the four kinds of harm, None unless all of
-    them were run. `excluded` are the rows that cannot be scored because a
-    text is missing: by their position, why. `dollars` counts every call, also those without a result. `unread_fields`
-    are the fields of rows that are not read, with the number of rows: the first hundred names.
+    `results` has one result for each case and evaluator, in the order in which these were given. A row with a
+    conversation is several cases; `positions` has the position of each case's row. `summaries` has the summary of each
+    evaluator by name, as `result["groundedness"]` returns it. `content_risk` is over the four kinds of harm, None
+    unless all of them were run. `excluded` has the rows that cannot be scored because a text is missing: the reason, by
+    position. `dollars` is the cost of all calls, including those without a result. `unread_fields` has the fields of
+    rows that are not read, with the number of rows, for the first hundred names.
     """
 
     results: Sequence[EvaluationResult] = field(repr=False)
@@ -77,7 +77,7 @@ class Evaluation:
 
     @property
     def problems(self) -> list[str]:
-        """A sentence for everything but a good score: defects, results without a score, and rows left out."""
+        """A sentence for everything except good scores: defects, results without a score, and rows left out."""
         found = {at: [f"case {at} is left out: {why}"] for at, why in self.excluded.items()}
         for at, result in self._located():
             if result.defect or not isinstance(result.outcome, Score):
@@ -92,9 +92,10 @@ class Evaluation:
         """Check defect rates: `evaluation.gate("groundedness:5%", "violence:high:0.1%").answer` is `pass`, `fail`, ...
 
         Each limit is `EVALUATOR:RATE`, by the evaluator's own defect rule, or `EVALUATOR:LEVEL:RATE`, by scores of that
-        level or a worse one. `pass`: the 95 % interval of every rate is below its limit; `fail`: that of one is above;
-        `not_judged`: an evaluator has no score since every judgement failed; else `not_enough_data`. As text the report
-        says why. Raises `ConfigError` for an evaluator that was not run, an unknown level, or a rate that is none.
+        level or a worse one. `pass`: the 95 % interval of every rate is below its limit; `fail`: the interval of one is
+        above; `not_judged`: an evaluator has no score because every judgement failed; else `not_enough_data`. As text,
+        the report says why. Raises `ConfigError` for an evaluator that was not run, an unknown level, or an invalid
+        rate.
         """
         if not limits:
             raise ConfigError("gate: name an evaluator and its highest defect rate, such as groundedness:5%")
@@ -120,24 +121,25 @@ def evaluate(
 ) -> Evaluation:
     """Score every case with every evaluator.
 
-    What goes wrong in an evaluator or at a judge is a result without a score, never an exception. Nothing is sampled,
-    and nothing is stored. Fields of rows that are not read are a `UserWarning`.
+    A failure in an evaluator or of a judge is a result without a score, never an exception. Nothing is sampled, and
+    nothing is stored. Fields of rows that are not read cause a `UserWarning`.
 
     Args:
         cases: cases, or rows as dictionaries in any shape of docs/rows.md.
         evaluators: names; dictionaries like the entries of the configuration, such as
-            `{"type": "groundedness", "defect": {"below": 4}}`, of which `sample` is ignored; or evaluators of your own.
+            `{"type": "groundedness", "defect": {"below": 4}}`, whose `sample` is ignored; or your own evaluators.
         judge: the model that judged evaluators ask, as LiteLLM names it; a dictionary with the options of `judge` in
-            the configuration; or a judge of your own, such as `monitor.testing.ScriptedJudge`.
+            the configuration; or your own judge, such as `monitor.testing.ScriptedJudge`.
         turns: which answers of a row with a conversation are scored: `all`, or the `last`.
-        row_prompt: the prompt that the service makes of a row, such as `"Answer by the context. {context} {question}"`;
-            `trustworthiness` needs it for rows without a field `prompt`.
-        progress: is called after each case with the number of cases that are done, and of all cases.
+        row_prompt: the prompt that the service builds from a row, such as
+            `"Answer by the context. {context} {question}"`; `trustworthiness` needs it for rows without a field
+            `prompt`.
+        progress: called after each case with the number of cases done and the number of all cases.
 
     Raises:
         ConfigError: an evaluator does not exist, is wrongly configured, is given twice, or needs a judge.
         InvalidData: a case is neither a `Case` nor a row.
-        RuntimeError: an event loop runs in this thread, as in Jupyter: `await aevaluate(...)` there.
+        RuntimeError: an event loop runs in this thread, as in Jupyter: use `await aevaluate(...)` there.
     """
     try:
         asyncio.get_running_loop()
@@ -254,7 +256,7 @@ def _configured(
             raise ConfigError(f"{place}: {name} asks a judge: name a model, such as judge='openai/gpt-4o-mini'")
         found[name] = one
     if not found:
-        raise ConfigError("evaluators: there is none to score with")
+        raise ConfigError("evaluators: name at least one evaluator to score with")
     return list(found.values())
 
 
@@ -280,7 +282,7 @@ def _extraction(turns: Turns, row_prompt: str | None) -> ExtractionSettings:
 
 
 class _ReadCases(NamedTuple):
-    """The cases that can be scored, with their positions; by position, why others cannot; fields that are not read."""
+    """Cases that can be scored, with their positions; reasons why others cannot, by position; fields not read."""
 
     cases: list[Case]
     positions: list[int]
@@ -290,7 +292,7 @@ class _ReadCases(NamedTuple):
 
 def _read(given: Iterable[Case | Row], settings: ExtractionSettings) -> _ReadCases:
     if hasattr(given, "to_dict"):
-        raise InvalidData('cases: must be a list; of a pandas DataFrame pass `df.to_dict("records")`')
+        raise InvalidData('cases: must be a list; for a pandas DataFrame, pass `df.to_dict("records")`')
     if isinstance(given, str | bytes | Mapping | Case) or not isinstance(given, Iterable):
         raise InvalidData(f"cases: must be a list of cases or rows, not {_kind(given)}")
     found, positions, excluded, unread = list[Case](), list[int](), dict[int, str](), dict[str, int]()
@@ -331,7 +333,7 @@ def _checked(case: Case, place: str) -> Case:
 
 
 def _as_json_values(row: Row) -> object:
-    """Convert the row to JSON: lists for arrays, null for NaN, a replacement character for half a surrogate pair."""
+    """Convert the row to JSON: lists for arrays, null for NaN, a replacement character for an unpaired surrogate."""
     try:
         return orjson.loads(orjson.dumps(dict(row), default=_plain))
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""Evaluating files: read, score until done or stopped, sum up by evaluator."""
+"""Evaluates files: reads them, scores until done or stopped, and sums up by evaluator."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from monitor.telemetry.metrics import total
 
 @dataclass(frozen=True, slots=True)
 class FileEvaluation:
-    """What came of the files.
+    """The outcome for a set of files.
 
-    `statuses` counts cases by what could be read of them; `repeated` are those with the id of an earlier one, which are
-    not scored. `content_risk` is over the four kinds of harm, None unless all were run. `conversations` are the results
-    by turn and session, where a session has several. `sessions` are those of the cases. `results` are the rows of this
-    run's cases, of which `resumed` were in the output file before. `paid` counts every call of this run in US dollars.
-    `interrupted` tells that it was stopped, `failure` why it ended early.
+    `statuses` counts cases by reading status; `repeated` counts those with the id of an earlier case, which are not
+    scored. `content_risk` is over the four kinds of harm, None unless all were run. `conversations` has the results by
+    turn and session, if a session has several turns. `sessions` are those of the cases. `results` are the rows of this
+    run's cases; `resumed` of them were already in the output file. `paid` is the cost of all calls of this run in US
+    dollars. `interrupted`: it was stopped; `failure` says why it ended early.
     """
 
     statuses: Mapping[ReadingStatus, int]
@@ -59,13 +59,13 @@ class FileEvaluation:
 
     @property
     def cut_short(self) -> bool:
-        """Whether it ended before all was scored."""
+        """Whether it ended before everything was scored."""
         return self.interrupted or bool(self.failure)
 
 
 @dataclass(frozen=True, slots=True)
 class RateDifference:
-    """How much higher the defect rate of one evaluator is on a second set; None where one side has no score."""
+    """How much higher the defect rate of one evaluator is on a second set; None if one side has no score."""
 
     evaluator: str
     baseline: EvaluatorSummary
@@ -103,18 +103,18 @@ async def evaluate_files(
     """Score every case in files and folders with every evaluator.
 
     Args:
-        config: names the judges, and how traces are read.
+        config: has the judges, and the settings for reading traces.
         evaluators: see `scoring.choose_evaluators`.
         paths: files or folders, see `files.CaseFiles`.
-        output: the file that results are appended to. A result that is in it already is not scored again.
+        output: the file to which results are appended. A result that it already has is not scored again.
         texts: write each result with its case: question, documents, answer and reference.
         retry_unscored: score the unscored results of `output` again.
-        report: gets which files and rows cannot be read.
-        progress: shows how far it is.
-        stop: ends it early once set; what was scored until then is in the result.
+        report: gets messages about files and rows that cannot be read.
+        progress: shows the progress.
+        stop: ends it early once set; everything scored until then is in the result.
 
     Raises:
-        ConfigError: `output` holds something else than results, or a judge cannot work.
+        ConfigError: `output` contains something other than results, or a judge cannot work.
     """
     results = RunResults(read_results(output, drop_unscored=retry_unscored, texts=texts) if output else ())
     read = _read(config, paths, report, progress)

@@ -1,6 +1,6 @@
-"""Reading recorded requests from files: captures of OTLP, and rows.
+"""Reads recorded requests from files: OTLP captures, and rows.
 
-A capture is one export request: `.pb`, `.logs.pb` or `.json`. Rows stand in `.jsonl`, `.csv` or `.tsv` files, or in one
+A capture is one export request: `.pb`, `.logs.pb` or `.json`. Rows come in `.jsonl`, `.csv` or `.tsv` files, or in one
 `.json` document: a row, a list of rows, `{"data": [...]}` or an MLflow trace.
 """
 
@@ -38,7 +38,7 @@ class _NotOTLP(Exception):  # noqa: N818 - no fault in itself: folders of captur
 
 
 class FileEntry(NamedTuple):
-    """One request in the files: a trace that is still to be read, or the reading of a row."""
+    """One request in the files: a trace that has not been read yet, or the reading of a row."""
 
     request_id: str
     """The id of the trace, or of the row."""
@@ -56,9 +56,9 @@ class CaseFiles:
     Args:
         paths: the files and folders.
         settings: how traces are read. None: the defaults.
-        report: gets which files and rows cannot be read, and why, and which fields of rows are not read; the rest is
-            read all the same.
-        advance: gets how many bytes have been read.
+        report: gets messages about files and rows that cannot be read, and about fields of rows that are not read; the
+            rest is still read.
+        advance: called with the number of bytes read.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class CaseFiles:
             yield FileEntry(trace.trace_id, trace, trace_state=wire.trace_state_of(span) if span else "")
 
     def readings(self) -> Iterator[Reading]:
-        """Yield the requests in the same, in their order: a trace may hold several, and a row several turns."""
+        """Yield the requests in the files, in order: a trace may contain several, and a row several turns."""
         return (reading for found in self.found() for reading in self.read(found).readings)
 
     def explanations(self) -> Iterator[Provenance]:
@@ -116,7 +116,7 @@ class CaseFiles:
                 yield from rows.explain(found.row, lambda row: self._read_row(row).readings)
 
     def read(self, found: FileEntry) -> TraceReading:
-        """Read what `found` has yielded."""
+        """Read an entry that `found` yielded."""
         if found.trace is not None:
             return self.read_trace(found.trace)
         assert found.reading is not None  # noqa: S101 - it is one of the two
@@ -139,7 +139,7 @@ class CaseFiles:
 
 
 def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
-    """Yield every file, and whether it was named itself rather than found in a folder."""
+    """Yield every file, and whether it was named directly rather than found in a folder."""
     for path in paths:
         if path.is_dir():
             yield from ((found, False) for found in sorted(path.iterdir()) if found.is_file())
@@ -148,7 +148,7 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
 
 
 def _holds_rows(path: Path, *, named: bool) -> bool:
-    """Tell whether a file is read as rows; one that was found in a folder goes by its first row. Raises `OSError`."""
+    """Return whether a file is read as rows; for a file found in a folder, its first row decides. Raises `OSError`."""
     if path.suffix not in (LINES, *TABLES) and (path.suffix != ".json" or _signals(path.read_bytes())):
         return False
     if named:
@@ -160,11 +160,11 @@ def _holds_rows(path: Path, *, named: bool) -> bool:
 
 
 def _parts(path: Path, refused: Counter[bytes]) -> list[tuple[bytes, Part]]:
-    """Split one capture into the parts of its traces; count in `refused` the spans of each that cannot be read.
+    """Split one capture into the parts of its traces; count unreadable spans in `refused`, by trace.
 
     Raises `_NotOTLP`, `InvalidData` or `OSError`.
     """
-    path.stat()  # a file that is not there has nothing wrong with its name
+    path.stat()  # report a missing file as missing, not as wrongly named
     if path.suffix == ".pb":
         signal: Signal = "logs" if path.name.endswith(".logs.pb") else "traces"
         return wire.offline_parts(signal, wire.split(path.read_bytes()), refused)

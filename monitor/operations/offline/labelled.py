@@ -1,4 +1,4 @@
-"""Rows with a label: answers that a person has called good or defective, in any shape of row."""
+"""Rows with a label: answers that a person called good or defective, in any row shape."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LABELS: Final = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
 
 
 class LabelledCase(NamedTuple):
-    """A case and its label. `group` names cases that belong together: by the row, else by session or user."""
+    """A case and its label. `group` identifies cases that belong together: as the row says, else by session or user."""
 
     case: Case
     defective: bool
@@ -42,7 +42,7 @@ class LabelledFile:
 
 
 def read_labelled(path: Path, settings: ExtractionSettings, *, report: Report, advance: Advance) -> LabelledFile:
-    """Read every row of a file; `report` gets what is wrong with a row, `advance` how many bytes were read.
+    """Read every row of a file; `report` gets messages about bad rows, `advance` the number of bytes read.
 
     A label is about the last answer of a conversation.
 
@@ -75,7 +75,7 @@ def read_labelled(path: Path, settings: ExtractionSettings, *, report: Report, a
 
 
 def sample(cases: Sequence[LabelledCase], limit: int | None) -> Sequence[LabelledCase]:
-    """Choose at most `limit` cases by a hash of their ids, since files are often sorted; keep their order."""
+    """Choose at most `limit` cases by a hash of their ids, because files are often sorted; keep their order."""
     if limit is None or limit >= len(cases):
         return cases
     lowest = sorted(range(len(cases)), key=lambda at: hashed(cases[at].case.request_id))[:limit]
@@ -91,9 +91,9 @@ def _label(row: Row) -> tuple[bool, str]:
     """Return the label of a row, and its group, empty if it names none. Raises `InvalidData`."""
     fields = orjson.loads(row.content)
     label = fields.get("label")
-    if isinstance(label, str):  # as tables have it
+    if isinstance(label, str):  # as in tables
         label = _LABELS.get(label.strip().lower())
-    if label not in (0, 1):  # True and False are these, too
+    if label not in (0, 1):  # True and False equal these
         raise InvalidData(f"`label` is {fields.get('label')!r:.40}, but must be 1 (defective) or 0 (good)")
     group = fields.get("group")
     return bool(label), f"group {group}" if isinstance(group, str | int) and group != "" else ""
@@ -105,7 +105,7 @@ def _group(case: Case, row: Row) -> str:
 
 
 def _can_be_scored(reading: Reading) -> bool:
-    """Tell whether there is an answer, and every document's text; the question may be missing."""
+    """Return whether there is an answer, and the text of every document; the question may be missing."""
     case = reading.case
     return reading.status is ReadingStatus.READY or (
         not case.request.query and bool(case.response) and all(one.content for one in case.retrieved_context)
@@ -113,5 +113,5 @@ def _can_be_scored(reading: Reading) -> bool:
 
 
 def hashed(text: str) -> bytes:
-    """Return a hash of a text, to put things in an order that has nothing to do with them."""
+    """Return a hash of a text, used for an arbitrary but reproducible order."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -1,6 +1,6 @@
 """Limits on defect rates, checked on an evaluation: pass, fail, not enough data, or not judged.
 
-As at the release gate the interval decides, not the rate: `statistics.gating`.
+As at the release gate, the interval decides, not the rate: see `statistics.gating`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from monitor.statistics.gating import Decision, GateDecision, below
 
 @dataclass(frozen=True, slots=True)
 class DefectLimit:
-    """The highest defect rate that an evaluator may show, 0 < rate <= 1.
+    """The highest defect rate allowed for an evaluator, 0 < rate <= 1.
 
-    A defect is what the evaluator's own rule says, or, with a `level`, a score of this level or a worse one.
+    The evaluator's own rule says what a defect is; with a `level`, a score of this level or a worse one is a defect.
     """
 
     evaluator: str
@@ -44,9 +44,9 @@ class DefectLimit:
 
     @classmethod
     def read(cls, text: str, scales: Mapping[str, Scale]) -> Self:
-        """Read a limit on one of the evaluators that are run, of which `scales` are the scales by name.
+        """Read a limit on one of the evaluators that are run; `scales` are their scales by name.
 
-        Raises `ConfigError`, also for a level that its scale does not have.
+        Raises `ConfigError`, also for a level that the scale does not have.
         """
         limit = cls.of(text)
         if limit.evaluator not in scales:
@@ -82,7 +82,7 @@ def check_limits(
     *,
     of: str = "",
 ) -> Report:
-    """Check `limits` on the results `rows` of evaluators that `summaries` sum up; `of` names the set, if any."""
+    """Check `limits` on the results `rows` of the summarised evaluators; `of` names the set, if it has a name."""
     by_name = {one.evaluator: one for one in summaries}
     checks = [_check(limit, by_name[limit.evaluator], rows, sessions, of) for limit in limits]
     notes = [note for name in dict.fromkeys(one.evaluator for one in limits) if (note := _note(by_name[name]))]
@@ -90,9 +90,9 @@ def check_limits(
 
 
 def without_judgement(evaluators: Iterable[ConfiguredEvaluator], summaries: Iterable[EvaluatorSummary]) -> str:
-    """Explain why nothing could be judged, such as by a wrong key; empty if something was, or there was nothing to.
+    """Explain why nothing could be judged, such as a wrong key; empty if something was judged or nothing was due.
 
-    Judged evaluators decide, local ones only where no others are run.
+    Judged evaluators decide; local ones only if no others are run.
     """
     costs = {one.evaluator.name: one.evaluator.cost for one in evaluators}
     listed = list(summaries)
@@ -118,10 +118,10 @@ def _check(
 
 
 def _note(summary: EvaluatorSummary) -> str:
-    """Say how many answers the rate says nothing of."""
+    """Return a note about how many answers the rate does not cover."""
     counts = {"unscored": summary.unscored, "skipped": summary.skipped}
     parts = [f"{sum(found.values())} {outcome} ({_listed(found)})" for outcome, found in counts.items() if found]
-    return f"{summary.evaluator} says nothing of {' and '.join(parts)}" if parts else ""
+    return f"{summary.evaluator} says nothing about {' and '.join(parts)}" if parts else ""
 
 
 def _listed(reasons: Mapping[str, int]) -> str:

@@ -1,4 +1,4 @@
-"""The rules by which the running monitor admits requests, for requests that are at hand."""
+"""The rules by which the running monitor admits requests, applied to recorded requests."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ class LiveRules:
         return [self.sort(one) for one in cases]
 
     def sort(self, reading: Reading) -> Reading | RequestOutcome:
-        """Apply the rules of `traffic` alone: to a request that head sampling has kept."""
+        """Apply only the rules of `traffic`, to a request that head sampling has kept."""
         return self._rules.sort(reading)

@@ -1,6 +1,6 @@
-"""A file of results that is written over several runs: known results are kept, half a last line is repaired.
+"""A file of results written over several runs: known results are kept, and a cut-off last line is repaired.
 
-With texts each line is a result and its case: an annotated data set, which can be read again as rows.
+With texts, each line is a result and its case: an annotated data set that can be read again as rows.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _TEXTS: Final = (
     "expected_retrieved_context",
     "used",
 )
-"""What only lines with texts have."""
+"""Fields that only lines with texts have."""
 
 
 class RunResults:
-    """Results by id: those of earlier runs, those of this one, and which of them belong to the cases of this run."""
+    """Results by id, of earlier runs and of this run, and which of them belong to this run's cases."""
 
     def __init__(self, earlier: Iterable[ResultRow] = ()) -> None:
         plain = ({key: value for key, value in row.items() if key not in _TEXTS} for row in earlier)
@@ -48,7 +48,7 @@ class RunResults:
         """How many of them are from an earlier run."""
 
     def resume(self, result: str) -> bool:
-        """Take over the result with this id from an earlier run; whether there is one."""
+        """Take over the result with this id from an earlier run. Return whether there is one."""
         row = self._earlier.get(result)
         if row is None:
             return False
@@ -62,11 +62,11 @@ class RunResults:
 
 
 def read_results(path: Path, *, drop_unscored: bool, texts: bool = False) -> list[ResultRow]:
-    """Read the results in a file and make it ready to be appended to; none where there is no file.
+    """Read the results in a file and prepare it for appending; return an empty list if there is no file.
 
-    A last line that was cut off is removed; with `drop_unscored` unscored results are removed too. Raises `ConfigError`
-    for a file that holds anything else, or results without texts where `texts` says that they have some, or the other
-    way round. Such a file is left as it is.
+    A cut-off last line is removed; with `drop_unscored`, unscored results are removed too. Raises `ConfigError` for a
+    file with other content, or if its results have no texts although `texts` is set, or the other way round. Such a
+    file is left unchanged.
     """
     try:
         content = path.read_bytes()
@@ -103,7 +103,7 @@ def _read(line: bytes, place: str) -> ResultRow:
 
 
 def _readable(row: ResultRow) -> ResultRow:
-    """Replace half characters, which JSON can write and no reader of rows takes."""
+    """Replace unpaired surrogates, which JSON can contain but no reader of rows accepts."""
     try:
         orjson.dumps(row)
     except TypeError:
@@ -125,9 +125,9 @@ def _replace(path: Path, kept: Iterable[ResultRow]) -> None:
 
 @asynccontextmanager
 async def open_results(path: Path | None, texts: Sequence[Case] | None = None) -> AsyncIterator[Deliver | None]:
-    """Give a function that appends a result to the file as one line; None without a file.
+    """Yield a function that appends a result to the file as one line; None without a file.
 
-    `texts` are the cases that results are of: each line is then a result with the whole case.
+    `texts` are the cases of the results: each line is then a result with the whole case.
     """
     if path is None:
         yield None
@@ -138,7 +138,7 @@ async def open_results(path: Path | None, texts: Sequence[Case] | None = None) -
         plain = rows.as_json(result, texts=False)
         if texts is None:
             return plain
-        case = cases[result.case.request_id, result.case.span_id]  # that of the result lacks some attributes
+        case = cases[result.case.request_id, result.case.span_id]  # the result's own case has fewer attributes
         return _readable({**plain, **Reading(ReadingStatus.READY, case).as_row()})
 
     async with open_lines(JsonLines(path=path, max_file_size=sys.maxsize), row) as write:

@@ -20,14 +20,14 @@ TABLES: Final = (".csv", ".tsv")
 SUFFIXES: Final = (LINES, *TABLES, ".json")
 
 Advance: TypeAlias = Callable[[int], object]
-"""Is called with the number of bytes read since its last call."""
+"""Called with the number of bytes read since its last call."""
 
 MAX_COLUMNS: Final = 1_000
 MAX_CELL: Final = 16_777_216
-"""Characters of a cell of a table."""
+"""Maximum characters of a table cell."""
 
 MAX_TABLE_ROW: Final = 2 * MAX_CELL
-"""Characters of a row of a table. A longer one usually has a quote that is not closed."""
+"""Maximum characters of a table row. A longer one usually has a quote that is not closed."""
 
 _SEPARATORS: Final = (",", ";", "\t")
 _MARKS: Final = (
@@ -41,14 +41,14 @@ _SHOWN, _LISTED = 40, 8
 
 
 class FileRow(NamedTuple):
-    """A row, and where it stands in its file: `line 7`, or `row 3` counting from 0."""
+    """A row, and its place in the file: `line 7`, or `row 3` counting from 0."""
 
     place: str
     row: Row
 
 
 class BadRow(NamedTuple):
-    """Something that is no row, where it stands, and why it is none. `place` is empty if it is all of its file."""
+    """An entry that is not a row: its place and the reason. `place` is empty if the entry is the whole file."""
 
     place: str
     reason: str
@@ -59,7 +59,7 @@ class BadRow(NamedTuple):
 
 
 class FileNotes:
-    """Reports what is wrong with the rows of one file: a reason in full once, then where it occurs again."""
+    """Reports problems with the rows of one file: each reason in full once, then only where it occurs again."""
 
     def __init__(self, path: Path, report: Report) -> None:
         self.bad_rows = 0
@@ -85,7 +85,7 @@ class FileNotes:
                 self._unused[name] += 1
 
     def end(self) -> None:
-        """Report the fields that are not read, the most frequent ones, if there are any."""
+        """Report the fields that are not read, if there are any: the most frequent ones."""
         common = self._unused.most_common(_LISTED)
         shown = [f"{name!r} ({count} row{'s' if count > 1 else ''})" for name, count in common]
         more = f" and {len(self._unused) - len(shown)} more" if len(self._unused) > len(shown) else ""
@@ -94,9 +94,9 @@ class FileNotes:
 
 
 def read_rows(path: Path, advance: Advance = lambda _bytes: None) -> Iterator[FileRow | BadRow]:
-    """Yield each row of a file, and for what is none the reason, with its line or number.
+    """Yield each row of a file with its line or number, and for each entry that is not a row, the reason.
 
-    Raises `InvalidData` where the file as a whole cannot be read as rows, and `OSError`.
+    Raises `InvalidData` if the file as a whole cannot be read as rows, and `OSError`.
     """
     if path.suffix == LINES:
         return _lines(path, advance)
@@ -111,7 +111,7 @@ def _encoding(path: Path) -> str:
         if head.startswith(mark):
             return encoding
     if len(head) > 1 and 0 in head[:2]:
-        raise InvalidData("it looks like UTF-16 without a byte order mark, or is no text: save it as UTF-8")
+        raise InvalidData("it looks like UTF-16 without a byte order mark, or is not text: save it as UTF-8")
     return "utf-8"
 
 
@@ -127,7 +127,7 @@ def _lines(path: Path, advance: Advance) -> Iterator[FileRow | BadRow]:
 
 
 def _raw_lines(path: Path, encoding: str, advance: Advance) -> Iterator[bytes]:
-    """Yield the lines in UTF-8. What is no character of UTF-16 is replaced."""
+    """Yield the lines in UTF-8. Invalid UTF-16 is replaced."""
     if encoding.startswith("utf-8"):
         with path.open("rb") as file:
             for line in file:
@@ -155,13 +155,13 @@ def _document(path: Path, advance: Advance) -> Iterator[FileRow | BadRow]:
 
 def _table(path: Path, advance: Advance) -> Iterator[FileRow | BadRow]:
     encoding = _encoding(path)
-    # A byte that is no UTF-8 becomes half a surrogate pair, and is found in the cell that it stands in.
+    # A byte that is not UTF-8 becomes an unpaired surrogate, and is reported with its cell.
     errors = "surrogateescape" if encoding.startswith("utf-8") else "replace"
     with path.open(encoding=encoding, errors=errors, newline="") as file:
         lines = _TableLines(file, advance)
         header = lines.header()
         names, separator = _columns(header)
-        csv.field_size_limit(max(csv.field_size_limit(), MAX_TABLE_ROW))  # the lines are limited: no cell is longer
+        csv.field_size_limit(max(csv.field_size_limit(), MAX_TABLE_ROW))  # lines are limited, so no cell is longer
         reader = csv.reader(lines, delimiter=separator, strict=True)
         while True:
             place = f"line {lines.begin()}"
@@ -199,7 +199,7 @@ class _TableLines:
         return self._read + 1
 
     def header(self) -> str:
-        """Return the first line. Raises `InvalidData` where there is none, or it is endless."""
+        """Return the first line. Raises `InvalidData` if there is none, or if it is endless."""
         try:
             return next(self)
         except StopIteration:
@@ -231,9 +231,9 @@ _MESSAGES: Final = {
 
 
 def _columns(header: str) -> tuple[list[str], str]:
-    """Return the names of the columns, and the separator with which they are those of a row.
+    """Return the names of the columns, and the separator with which they are the fields of a row.
 
-    Raises `InvalidData` where no separator makes them so, or a name stands there twice.
+    Raises `InvalidData` if this is so with no separator, or if a name appears twice.
     """
     tried: dict[str, list[str]] = {}
     for separator in _SEPARATORS:
@@ -255,7 +255,7 @@ def _columns(header: str) -> tuple[list[str], str]:
     except InvalidData as error:
         reason = str(error).replace("the row has", "the header has", 1)
         raise InvalidData(f"line 1: {reason}; the columns are separated by comma, semicolon or tab") from None
-    raise InvalidData("line 1: there is one column only; a row needs at least a question and an answer")
+    raise InvalidData("line 1: there is only one column; a row needs at least a question and an answer")
 
 
 def _row(names: Sequence[str], cells: Sequence[str]) -> dict[str, str | None]:

@@ -1,4 +1,4 @@
-"""Scoring cases that are at hand by the rules of the running monitor, without sampling."""
+"""Scores given cases by the rules of the running monitor, without sampling."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from monitor.stages import Runtime
 def choose_evaluators(
     config: Config, names: Sequence[str] | None = None, *, report: Report = ignore
 ) -> list[ConfiguredEvaluator]:
-    """Give the evaluators that are to score, each on every case: those of the configuration, or those in `names`.
+    """Return the evaluators that score every case: those of the configuration, or those in `names`.
 
-    A named one need not be configured. A configured one without a judge is left out, which `report` says. Raises
-    `ConfigError` for a name that does not exist, and for a named evaluator without a judge.
+    A named evaluator need not be configured. A configured one without a judge is left out, and `report` is told.
+    Raises `ConfigError` for a name that does not exist, and for a named evaluator without a judge.
     """
     configured = {one.evaluator.name: one for one in config.configured_evaluators}
     found = []
@@ -42,7 +42,7 @@ def choose_evaluators(
         else:
             report(f"{name} is off: it needs a language model, and judge.model is not set")
     if not found:
-        raise ConfigError("evaluators: there is none to score with")
+        raise ConfigError("evaluators: name at least one evaluator to score with")
     return found
 
 
@@ -56,9 +56,9 @@ async def score(
     scored: Callable[[], object],
     known: Callable[[str], bool] = lambda _result: False,
 ) -> None:
-    """Score every case by every evaluator, as `score_cases` does, on judges of the configuration.
+    """Score every case by every evaluator, as `score_cases` does, with the judges of the configuration.
 
-    Raises `ConfigError` where a judge cannot work.
+    Raises `ConfigError` if a judge cannot work.
     """
     concurrency = [config.judge_of(one).max_concurrency for one in evaluators if one.evaluator.cost == "judge"]
     async with open_scorer(evaluators, config.all_judges, runtime=runtime) as scorer:
@@ -83,16 +83,16 @@ async def score_cases(
 ) -> None:
     """Score every case by every evaluator.
 
-    Local evaluators run one after the other, so that their times are their own. At most `max_concurrency` cases at once
-    wait for their judges.
+    Local evaluators run one after another, so that their timings do not overlap. At most `max_concurrency` cases at
+    once wait for their judges.
 
     Args:
-        scorer: holds the evaluators.
-        cases: what is scored.
-        max_concurrency: the most cases that ask their judges at once.
-        scored: is called as each case is done, with its position and its results, those of local evaluators first.
-        each: is awaited with each result as soon as it is there.
-        known: whether a result with this id is left out; asked once for each.
+        scorer: has the evaluators.
+        cases: the cases to score.
+        max_concurrency: the maximum number of cases that ask their judges at once.
+        scored: called when a case is done, with its position and its results, those of local evaluators first.
+        each: awaited with each result as soon as it is available.
+        known: returns whether to leave out the result with this id; called once for each.
     """
     slots = anyio.Semaphore(max_concurrency)
     async with anyio.create_task_group() as tasks:

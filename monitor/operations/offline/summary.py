@@ -20,18 +20,18 @@ Sessions: TypeAlias = Mapping[tuple[str, str], bytes]
 
 
 def sessions_of(cases: Iterable[Case]) -> Sessions:
-    """Return the sessions of cases, as limits of rates count them: the conversation, otherwise the user."""
+    """Return the sessions of cases, as used for limits of rates: the conversation, otherwise the user."""
     keys = (((case.request_id, case.span_id), session_of(case.app, case)) for case in cases)
     return {case: session for case, session in keys if session is not None}
 
 
 def defect_sums(verdicts: Iterable[tuple[tuple[str, str], bool]], sessions: Sessions) -> Sums:
-    """Sum up cases by session, from the ids of each and whether it is a defect. Without a session each is its own."""
+    """Sum up cases by session, given their ids and verdicts. A case without a session is its own session."""
     return Sums.by_session((sessions.get(case, at), defect) for at, (case, defect) in enumerate(verdicts))
 
 
 def case_of(row: ResultRow) -> tuple[str, str]:
-    """Return the ids of the case that a result is of."""
+    """Return the ids of the case that a result belongs to."""
     return row["request_id"], row["span_id"]
 
 
@@ -39,7 +39,7 @@ def case_of(row: ResultRow) -> tuple[str, str]:
 class DefectRate:
     """The share of defective answers with its 95 % interval, 0 <= lower <= rate <= upper <= 1.
 
-    Where nothing was scored `rate` is None and the interval is 0 to 1.
+    If nothing was scored, `rate` is None and the interval is 0 to 1.
     """
 
     rate: float | None = None
@@ -51,10 +51,10 @@ class DefectRate:
 class EvaluatorSummary:
     """The results of one evaluator on all cases. Nothing is sampled, so all weigh the same.
 
-    `defects` are counted by `rule`, the defect rule that is configured now; `sums` are the same by session. `levels`
-    counts scores by each level of the scale, in its order. `mean_score` is None where nothing was scored. `skipped` and
-    `unscored` count results by reason. `median_seconds` leaves out verdicts from the cache; `dollars` is what the
-    results have cost at the judge's prices.
+    `defects` are counted by `rule`, the defect rule configured now; `sums` are the same by session. `levels` counts
+    scores by level, in the order of the scale. `mean_score` is None if nothing was scored. `skipped` and `unscored`
+    count results by reason. `median_seconds` leaves out verdicts from the cache; `dollars` is the cost of the results
+    at the judge's prices.
     """
 
     evaluator: str
@@ -80,7 +80,8 @@ HARMS: Final = ("violence", "sexual", "self_harm", "hate_unfairness")
 class ContentRisk:
     """The share of answers that are defective according to at least one of `HARMS`, each by its own defect rule.
 
-    `scored` answers have a score for all four, `defects` of them at least one defect. `left_out` answers lack a score.
+    `scored` answers have a score for all four; `defects` of them have at least one defect. `left_out` answers have no
+    score for at least one.
     """
 
     scored: int
@@ -113,7 +114,7 @@ def _rate(sums: Sums) -> DefectRate:
 
 
 def is_defect(rule: DefectRule, row: ResultRow) -> bool:
-    """Tell whether the score in `row` is a defect by `rule`."""
+    """Return whether the score in `row` is a defect by `rule`."""
     return rule.matches(Score(row["score"], "", row["label"] or ""))
 
 

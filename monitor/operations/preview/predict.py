@@ -29,17 +29,18 @@ _EMPTY: Final = Case(
     response="-",
     expected_response="-",
 )
-"""Stands in where no text is stored: its prompt is hardly more than the instructions."""
+"""Used if no text is stored: its prompt is little more than the instructions."""
 
 
 @dataclass(slots=True)
 class CallGroup:
     """The evaluators that one call serves: one, or those of a group. Sums are weighted by requests.
 
-    `selected` counts the requests that are evaluated, `applies` those that would be at a rate of 1, and `max_tokens`
-    the tokens of their prompts. `shares` and `tokens` are expected by `FACTORS`: requests evaluated, and tokens of
-    their prompts. `adaptive`: the selection depends on more than the case. With a request log, `tokens_each` is the
-    length of one prompt and `tokens_from` where that comes from; `unpredictable`: nothing tells what is selected.
+    `selected` counts the requests that are evaluated, `applies` those that would be evaluated at a rate of 1, and
+    `max_tokens` the tokens of the latter's prompts. `shares` and `tokens` are the expected numbers, by `FACTORS`, of
+    requests evaluated and of tokens in their prompts. `adaptive`: the selection depends on more than the case. With a
+    request log, `tokens_each` is the length of one prompt and `tokens_from` the source of that figure;
+    `unpredictable`: the selection cannot be predicted.
     """
 
     members: tuple[ConfiguredEvaluator, ...]
@@ -66,8 +67,8 @@ class Preview:
     """What a configuration would do with recorded traffic.
 
     `judged` is the number of requests that judges would be asked about; `listed` are the first of them, each with its
-    evaluators. `first` is the first prompt and the id of its request: where none is selected, of one that could be.
-    `counted` is false where some tokens are estimated, rather too high, as litellm cannot count them.
+    evaluators. `first` is the first prompt and the id of its request; if no request is selected, of one that could be.
+    `counted` is false if some tokens are estimated, probably too high, because litellm cannot count them.
     """
 
     traffic: RecordedTraffic
@@ -81,8 +82,8 @@ class Preview:
 async def predict(config: Config, traffic: RecordedTraffic) -> Preview:
     """Select among the recorded requests as production does, and render the prompts.
 
-    Samplers and quotas that depend on time see the traffic at its own pace. Raises `ConfigError` where a judge's
-    settings cannot work.
+    Samplers and quotas that depend on time see the traffic at its own pace. Raises `ConfigError` if a judge's settings
+    cannot work.
     """
     clock = ManualClock(traffic.cases[0][0].answered_at if traffic.cases else 0.0)
     runtime = Runtime.standalone(clock)
@@ -135,7 +136,7 @@ def _groups(config: Config) -> list[CallGroup]:
 
 
 def _use_log(done: Preview, logged: LoggedTraffic) -> None:
-    """Take the selection from the log of all requests; the cases with texts only tell how long prompts are."""
+    """Take the selection from the log of all requests; cases with texts only provide the length of prompts."""
     texts = {case.request_id: case for case, _ in done.traffic.cases}
     done.judged = logged.judged
     done.listed = [(texts.get(name, Case(request_id=name)), by) for name, by in logged.listed]
@@ -182,7 +183,7 @@ def _add(
 
 
 RATE, WORSE = 0.02, 0.04
-"""The change to plan the detection of: the defect rate doubles."""
+"""The change to detect: the defect rate doubles."""
 
 _MONTH: Final = 30.0  # days
 _DAY: Final = 86_400.0
@@ -193,8 +194,8 @@ _SIX_HOURS: Final = 21_600.0
 class RateNeeded:
     """What it takes to notice within six hours that the defect rate has doubled.
 
-    `share` is the share of requests to evaluate, None where more are needed than there are; `dollars_per_month` None
-    where the price is unknown.
+    `share` is the share of requests to evaluate, None if more are needed than there are; `dollars_per_month` is None if
+    the price is unknown.
     """
 
     threshold: float
@@ -207,8 +208,8 @@ class RateNeeded:
 class GroupCost:
     """What one group of evaluators that share a call would cost.
 
-    `selected_per_day` and `dollars_per_month`, by `FACTORS`, are None where they cannot be predicted; an amount is None
-    where the price is unknown.
+    `selected_per_day`, and `dollars_per_month` by `FACTORS`, are None if they cannot be predicted; an amount is None if
+    the price is unknown.
     """
 
     group: CallGroup
@@ -220,7 +221,7 @@ class GroupCost:
 
 @dataclass(frozen=True, slots=True)
 class CostEstimate:
-    """The cost of all groups at a number of requests a day. `span`: it follows from so many seconds of traffic."""
+    """The cost of all groups at a number of requests a day. `span`: the seconds of traffic from which that follows."""
 
     requests_per_day: float
     span: float | None
@@ -230,10 +231,10 @@ class CostEstimate:
 def estimate(
     config: Config, preview: Preview, *, requests_per_day: float | None = None, output_tokens: int = 200
 ) -> CostEstimate | None:
-    """Estimate what a month would cost; None where nothing tells how many requests there are a day.
+    """Estimate what a month would cost; None if the number of requests a day is unknown.
 
-    `requests_per_day` is by default that of the recorded traffic. `output_tokens` are those of one reply of the judge,
-    which are not known before one is paid for.
+    `requests_per_day` is by default that of the recorded traffic. `output_tokens` is the length of one reply of the
+    judge, which is not known before one is paid for.
     """
     traffic = preview.traffic
     span = None
@@ -259,7 +260,7 @@ def _group(config: Config, group: CallGroup, times: float, output_tokens: int) -
 
 
 def _dollars(config: Config, group: CallGroup, output_tokens: int, number: int) -> float | None:
-    """US dollars for evaluating the recorded traffic at a factor; None where the price is unknown."""
+    """Return the cost of evaluating the recorded traffic at a factor, in US dollars; None if the price is unknown."""
     known = tariff(config.judge_of(group.members[0]).model_copy(update={"budget": Budget()}))
     if known is None:
         return None

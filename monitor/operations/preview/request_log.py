@@ -1,4 +1,4 @@
-"""Predicts from the request log what a configuration would do: by the ids of requests, without any text."""
+"""Predicts from the request log what a configuration would do, from the ids of requests and without any text."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from monitor.storage import files
 from monitor.storage.request_log import RequestLogReader
 
 FACTORS: Final = (1 / 3, 1.0, 3.0)
-"""The sampling rates that are compared: a third of the configured one, that one, and three times that."""
+"""The sampling rates to compare: a third of the configured rate, that rate, and three times it."""
 
 LISTED: Final = 20
-"""The most requests that are listed."""
+"""The maximum number of requests to list."""
 
-_MAX_RECORDS: Final = 20_000  # the newest: they are held in memory, and are enough to stand for the others
+_MAX_RECORDS: Final = 20_000  # the newest: they are kept in memory, and are enough to represent the others
 
 _MINUTE: Final = 60.0
 _NO_CONTEXT: Final = (ContextStatus.NO_RETRIEVAL, ContextStatus.NOT_RECORDED)
 _AT_INGEST: Final = (TraceOutcome.INVALID, TraceOutcome.OWN_TELEMETRY, TraceOutcome.EXPIRED, TraceOutcome.FORGOTTEN)
-"""Outcomes that no rate changes, and that mostly leave no record in the request log."""
+"""Outcomes that do not depend on a rate, and that mostly leave no record in the request log."""
 
 _BY_CLASS: Final = "traffic.rates."
 _UNLIKELY: Final = 0.001
@@ -46,7 +46,7 @@ class EvaluatorSelection:
     """What one evaluator would select, in requests.
 
     `unknown` are requests without a known probability. `assumed`: it was not configured at the time, so whether it
-    applies is partly assumed. `unpredictable` says why its probabilities cannot be predicted; empty where they can.
+    applies is partly assumed. `unpredictable` says why its probabilities cannot be predicted; empty if they can.
     """
 
     applies: float = 0.0
@@ -60,7 +60,7 @@ class EvaluatorSelection:
 class GroupSelection:
     """What evaluators that share a call would select, in requests.
 
-    `shares` are the expected numbers by `FACTORS`; those of `unknown` are included where others are known.
+    `shares` are the expected numbers by `FACTORS`; they include those of `unknown` if other probabilities are known.
     """
 
     members: tuple[ConfiguredEvaluator, ...]
@@ -72,7 +72,7 @@ class GroupSelection:
 
 @dataclass(slots=True)
 class LoggedTraffic:
-    """The prediction, in requests received within `span` seconds; those without a record are included.
+    """The prediction, in requests received within `span` seconds, including those without a record.
 
     `kept_then` is how many head sampling kept when they were received. `judged` is the number of requests that judges
     would be asked about; `listed` are the newest of them, each with its evaluators.
@@ -90,7 +90,7 @@ class LoggedTraffic:
 
 
 def call_groups(config: Config) -> list[tuple[ConfiguredEvaluator, ...]]:
-    """Return the evaluators that have a judge; those of one group and judge, which share a call, are together."""
+    """Return the evaluators that have a judge; those that share a call (same group and judge) are together."""
     found: dict[tuple[str, str], list[ConfiguredEvaluator]] = {}
     for one in config.configured_evaluators:
         if one.evaluator.cost == "judge" and config.works(one):
@@ -99,9 +99,9 @@ def call_groups(config: Config) -> list[tuple[ConfiguredEvaluator, ...]]:
 
 
 def predict_from_log(config: Config, since: float, now: float) -> LoggedTraffic | None:
-    """Predict for the requests that ended in the last `since` seconds; None where none is recorded.
+    """Predict for the requests that ended in the last `since` seconds; None if none is recorded.
 
-    Raises `ConfigError` where the request log cannot be read.
+    Raises `ConfigError` if the request log cannot be read.
     """
     reader = RequestLogReader(config.storage.path / files.REQUEST_LOG)
     if not reader.path.exists():
@@ -139,14 +139,14 @@ def _predict(config: Config, then: Mapping[str, int], records: Sequence[RequestR
     if not records:
         done.outcomes = {outcome: float(number) for outcome, number in then.items()}
         done.notes.append(
-            "the request log has no record of this time (storage.request_log sets how long records are kept):"
-            " outcomes are the recorded ones, and what evaluators would select is unknown"
+            "the request log has no record of this period (storage.request_log sets how long records are kept):"
+            " outcomes are those recorded, and what evaluators would select is unknown"
         )
         return done
     if stands > _NOTICEABLE:
         done.notes.append(
-            f"{len(records):,} records of the request log are used, the newest (storage.request_log,"
-            f" storage.request_log_max_size; {_MAX_RECORDS:,} at most): each stands for {stands:.3g} requests"
+            f"the newest {len(records):,} records of the request log are used (storage.request_log,"
+            f" storage.request_log_max_size; at most {_MAX_RECORDS:,}): each represents {stands:.3g} requests"
         )
     weights = _weights(
         records,
@@ -158,7 +158,7 @@ def _predict(config: Config, then: Mapping[str, int], records: Sequence[RequestR
     )
     if then.get(TraceOutcome.FILTERED) or config.traffic.drop:
         done.notes.append(
-            "what traffic.drop and traffic.health_checks filter is as recorded: the request log has no attributes"
+            "traffic.drop and traffic.health_checks are applied as recorded: the request log has no attributes"
         )
     done.groups = [GroupSelection(members) for members in call_groups(config)]
     working = [one for one in config.configured_evaluators if config.works(one)]
@@ -187,12 +187,12 @@ def _weights(
     *,
     none_left_out: bool,
 ) -> list[float]:
-    """Return how many requests each record would stand for with head sampling at `rate`; 0 if that drops it.
+    """Return how many requests each record would represent with head sampling at `rate`; 0 if that drops it.
 
-    `stands`: for how many it stands as recorded. At a lower rate than the recorded one the hash of the ids decides; at
-    a higher one the kept are scaled to `received`, since the ids of those that were left out are not recorded.
+    `stands`: how many each represents as recorded. At a lower rate than the recorded one, the hash of the ids decides;
+    at a higher one, the kept requests are scaled to `received`, because the ids of those left out are not recorded.
     """
-    # So many kept and none left out: the probabilities are those of a sampler in front of this monitor.
+    # This many kept and none left out: the probabilities are those of a sampler in front of this monitor.
     upstream = none_left_out and sum(math.log(max(one.probability, 1e-9)) for one in records) < math.log(_UNLIKELY)
     rates = [1.0 if upstream else max(one.probability, 1e-9) for one in records]
     to_all = received / sum(stands / one for one in rates)
@@ -233,7 +233,7 @@ def _sorted(config: Config, record: RequestRecord) -> str:
 def _select(
     config: Config, done: LoggedTraffic, working: Sequence[ConfiguredEvaluator], record: RequestRecord, weight: float
 ) -> None:
-    """Let each evaluator select."""
+    """Count the selection of each evaluator."""
     decisions = {one.evaluator: one for one in record.decisions}
     probable: dict[str, float | None] = {}
     selected: set[str] = set()
@@ -260,7 +260,7 @@ def _select(
 def _count(
     group: GroupSelection, probable: Mapping[str, float | None], selected: Collection[str], weight: float
 ) -> list[str]:
-    """Count a case for the evaluators of a group; return those that have selected it."""
+    """Count a case for the evaluators of a group; return those that selected it."""
     applying = [one.evaluator.name for one in group.members if one.evaluator.name in probable]
     if not applying:
         return []
@@ -289,11 +289,11 @@ def _probability(
     decision: EvaluatorDecision | None,
     selection: EvaluatorSelection,
 ) -> float | None:
-    """Return the probability of selection, None if unknown: the recorded one if the log lacks what it needs."""
+    """Return the probability of selection, or the recorded one if it cannot be computed; None if unknown."""
     sampler = one.sampler
     recorded = decision.probability if decision is not None else None
     if one.evaluator.cost == "judge" and config.traffic.quotas:
-        selection.unpredictable = "traffic.quotas thin it by what has been spent"
+        selection.unpredictable = "traffic.quotas reduce it by what has been spent"
         return recorded
     of_app = isinstance(sampler, ByAttribute) and sampler.attribute == "app"
     if isinstance(sampler, FixedSampler) and (isinstance(sampler, Uniform) or of_app):

@@ -1,4 +1,4 @@
-"""Recorded traffic: which requests there were, and which of them would come to the evaluators."""
+"""Recorded traffic: which requests there were, and which of them would reach the evaluators."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from monitor.storage import files
 from monitor.storage.history.reader import HistoryReader
 
 KEPT: Final = "kept"
-"""The outcome of a request that comes to the evaluators."""
+"""The outcome of a request that reaches the evaluators."""
 
-_MAX_RESULTS: Final = 5000  # of the history, the newest: their texts are held in memory
+_MAX_RESULTS: Final = 5000  # the newest of the history: their texts are kept in memory
 _NO_TEXTS: Final = "the history has no texts; `storage.texts: all` stores those of new requests"
 
 
 @dataclass(slots=True)
 class RecordedTraffic:
-    """Requests by their outcome before any evaluator, and the cases that come to the evaluators.
+    """Requests by their outcome before any evaluator, and the cases that reach the evaluators.
 
-    Each of `cases` has the number of requests that it stands for; they are in the order of their answers. `span` is the
-    time between the first and the last answer in seconds, 0 where it is not known.
+    Each of `cases` has the number of requests that it represents; they are in the order of their answers. `span` is the
+    time between the first and the last answer in seconds, 0 if it is not known.
 
-    Where a request log is there, `logged` tells which requests are kept and selected; then the cases are examples,
-    those with texts in the history. `input_tokens` are those of past judge calls, by evaluator and case.
+    If there is a request log, `logged` says which requests are kept and selected; the cases are then only examples with
+    texts from the history. `input_tokens` are those of past judge calls, by evaluator and case.
     """
 
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -51,7 +51,7 @@ class RecordedTraffic:
 def from_files(config: Config, paths: Sequence[Path], *, report: Report = ignore) -> RecordedTraffic:
     """Return the traces and rows in files, after head sampling and the rules of `traffic`.
 
-    `report` gets what cannot be read; `unreadable` counts it.
+    `report` gets messages about what cannot be read; `unreadable` counts it.
     """
     rules = LiveRules(config)
     recorded = CaseFiles(paths, config.extraction, report=report)
@@ -75,10 +75,10 @@ def from_files(config: Config, paths: Sequence[Path], *, report: Report = ignore
 
 
 def from_history(config: Config, since: float, now: float) -> RecordedTraffic:
-    """Return the requests of the last `since` seconds: all that were received, where there is a request log.
+    """Return the requests of the last `since` seconds: all that were received, if there is a request log.
 
-    Without one: those that were evaluated, each weighted by the requests that it stands for. Raises `ConfigError` where
-    there is neither a request log nor a history with texts, or where they cannot be read.
+    Without one: those that were evaluated, each weighted by the number of requests that it represents. Raises
+    `ConfigError` if there is neither a request log nor a history with texts, or if they cannot be read.
     """
     logged = predict_from_log(config, since, now)
     path = config.storage.path / files.HISTORY
@@ -106,7 +106,7 @@ def _of_results(found: Sequence[dict[str, Any]]) -> RecordedTraffic:
         before = traces.get(key)
         traces[key] = (before[0], min(before[1], weight)) if before else (row, weight)
     done = RecordedTraffic(
-        notes=["the history lacks requests that no evaluator had selected; storage.request_log records all requests"]
+        notes=["the history has no requests that no evaluator selected; storage.request_log records all requests"]
     )
     if len(found) == _MAX_RESULTS:
         done.notes.append(f"only the newest {_MAX_RESULTS} results are used")
@@ -126,12 +126,12 @@ def _of_results(found: Sequence[dict[str, Any]]) -> RecordedTraffic:
 
 
 def _input_tokens(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """Return the tokens sent for each case that a judge gave one verdict on, by evaluator and case."""
+    """Return the tokens sent for each case with exactly one verdict of a judge, by evaluator and case."""
     tokens: dict[str, dict[str, int]] = {}
     for row in found:
         judge = row.get("judge") or {}
         if row.get("second") or row.get("recheck"):
-            continue  # the tokens are of several prompts
+            continue  # the tokens are those of several prompts
         if judge.get("asked", judge.get("attempts")) and judge.get("input_tokens"):
             of_evaluator = tokens.setdefault(str(row.get("evaluator")), {})
             of_evaluator[str(row.get("request_id"))] = int(judge["input_tokens"])

@@ -1,1 +1,1 @@
-"""Proposes a first configuration from what is there: servers, keys, frameworks, and recorded traffic."""
+"""Proposes a first configuration from what is found: servers, keys, frameworks, and recorded traffic."""

@@ -14,9 +14,9 @@ from monitor.extraction import coverage
 
 
 class _KnownFramework(NamedTuple):
-    """A framework: its name for people, the dialect that it is best sent in, its class in OpenInference if that is it.
+    """A framework: its display name, its best dialect, and its instrumentor class if that dialect is OpenInference.
 
-    `own`: rag-monitor needs the package itself, so that it says nothing in an environment that they share.
+    `own`: rag-monitor itself needs the package, so finding it in a shared environment means nothing.
     """
 
     title: str
@@ -39,14 +39,14 @@ _KNOWN: Final[Mapping[str, _KnownFramework]] = {
     "haystack-ai": _KnownFramework("Haystack", "haystack"),
     "openai": _KnownFramework("the OpenAI client", "openinference", "openai OpenAIInstrumentor", own=True),
 }
-"""By the name of the package; what instruments others comes first, since it is then set up already."""
+"""By package name; packages that instrument others come first, because then these are already set up."""
 
 _CLIENTS: Final = frozenset({"openai"})
 
 
 @dataclass(frozen=True, slots=True)
 class FrameworkFound:
-    """A package of the environment, with the Markdown that says how its traces reach the monitor."""
+    """A package of the environment, with Markdown that explains how its traces reach the monitor."""
 
     title: str
     package: str
@@ -60,15 +60,15 @@ class FrameworkFound:
 
 
 def environment_of(variables: Mapping[str, str]) -> Path:
-    """Return the virtual environment that is active, otherwise the one that this program runs in."""
+    """Return the active virtual environment, otherwise the one that this program runs in."""
     active = variables.get("VIRTUAL_ENV", "")
     return Path(active) if active and Path(active).is_dir() else Path(sys.prefix)
 
 
 def frameworks(environment: Path) -> list[FrameworkFound]:
-    """Return what is installed in a virtual environment, what instruments others first.
+    """Return the frameworks installed in a virtual environment, those that instrument others first.
 
-    The client of a model is named only where no framework is found. Packages that are broken are passed over.
+    The client of a model is named only if no framework is found. Broken packages are skipped.
     """
     shared = environment.resolve() == Path(sys.prefix).resolve()
     versions: dict[str, str] = {}
@@ -77,7 +77,7 @@ def frameworks(environment: Path) -> list[FrameworkFound]:
             name = re.sub(r"[-_.]+", "-", str(one.metadata["Name"])).lower()
             if name in _KNOWN:
                 versions.setdefault(name, _word(one.version))
-        except Exception:  # noqa: BLE001, S112 - an environment may hold anything
+        except Exception:  # noqa: BLE001, S112 - an environment may contain anything
             continue
     found: dict[str, FrameworkFound] = {}
     for name, known in _KNOWN.items():
@@ -100,7 +100,7 @@ def _word(version: object) -> str:
 
 
 def _advice(known: _KnownFramework) -> str:
-    """Return how to turn it on, by the page of its dialect; OpenInference has one package for each framework."""
+    """Return how to turn it on, from the page of its dialect; OpenInference has a package for each framework."""
     text = coverage.set_up(known.dialect)
     if known.instrumentor:
         package, name = known.instrumentor.split()

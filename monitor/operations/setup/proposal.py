@@ -21,11 +21,11 @@ from monitor.operations.progress import Report, ignore
 from monitor.quantities import dollars, percent
 
 LOCAL: Final = ("overlap_groundedness", "retrieval_overlap", "refusal_pattern", "injection_pattern", "pii_leak")
-"""The local evaluators that are tried on recorded traffic."""
+"""The local evaluators to try on recorded traffic."""
 
 _MOST_CASES: Final = 2_000  # so that a month of captures takes a minute
 _MOST_BYTES: Final = 256 * 1024**2
-_ENOUGH: Final = 30  # scored answers, for a threshold of their own
+_ENOUGH: Final = 30  # scored answers needed to choose a threshold from them
 _RATES: Final = (0.01, 0.02, 0.03, 0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.40, 0.50, 0.60, 0.80, 0.90)
 _HIGHEST_WARNING: Final = 0.5
 _SHARES: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -43,7 +43,7 @@ class ProposedEntry:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What to evaluate and when to raise alerts. `notes` say what was looked at, and what was left out and why.
+    """What to evaluate and when to raise alerts. `notes` say what was examined, and what was left out and why.
 
     `dollars_per_day` is a budget for the judge; None leaves it to the default.
     """
@@ -55,7 +55,7 @@ class Proposal:
 
 
 def by_default(*, judged: bool) -> Proposal:
-    """Return what suits most services of which nothing is known yet."""
+    """Return a proposal for a service about which nothing is known yet."""
     overlap = ProposedEntry({"type": "overlap_groundedness"}, "local: how much of each answer its documents contain")
     alert = _alert("overlap_groundedness", 0.10, 0.25)
     if not judged:
@@ -68,10 +68,10 @@ def by_default(*, judged: bool) -> Proposal:
 def from_capture(
     paths: Sequence[Path], *, judge: str | None, requests_per_day: float | None = None, report: Report = ignore
 ) -> Proposal:
-    """Return what suits the requests in files, as `cases` reads them.
+    """Return a proposal for the requests in files, read as `cases` does.
 
-    `judge` is the model that could be asked, None for none. `requests_per_day` is by default that of the files.
-    `report` gets what cannot be read. Raises `ConfigError` where there is no answer to evaluate.
+    `judge` is the model that could be asked, or None. `requests_per_day` is by default that of the files. `report` gets
+    messages about what cannot be read. Raises `ConfigError` if there is no answer to evaluate.
     """
     _refuse_huge(paths)
     tried = configuration.parse(
@@ -113,7 +113,7 @@ def from_capture(
 
 
 def _refuse_huge(paths: Sequence[Path]) -> None:
-    """Raise `ConfigError` where the files are more than is read into memory for this."""
+    """Raise `ConfigError` if the files are too large to be read into memory."""
     files = [one for path in paths for one in (path.iterdir() if path.is_dir() else [path])]
     size = sum(one.stat().st_size for one in files if one.is_file())
     if size > _MOST_BYTES:
@@ -124,13 +124,12 @@ def _refuse_huge(paths: Sequence[Path]) -> None:
 
 
 def _refuse_useless(recorded: RecordedTraffic, paths: Sequence[Path]) -> None:
-    """Raise `ConfigError` where there is nothing to propose from."""
+    """Raise `ConfigError` if there is nothing to base a proposal on."""
     names = ", ".join(map(str, paths))
     if not recorded.total:
         unread = f"; {recorded.unreadable} files or rows could not be read" if recorded.unreadable else ""
         raise ConfigError(
-            f"from: no request in {names}{unread}. It takes OTLP as protobuf (.pb) or JSON (.json), or rows (.jsonl,"
-            " .csv)"
+            f"from: no request in {names}{unread}. Give OTLP as protobuf (.pb) or JSON (.json), or rows (.jsonl, .csv)"
         )
     if not recorded.cases:
         why = ", ".join(f"{number} {outcome}" for outcome, number in recorded.outcomes.most_common())
@@ -155,7 +154,7 @@ def _why_not(summary: EvaluatorSummary) -> str:
 
 
 def _from_rate(name: str, summary: EvaluatorSummary) -> ProposedEntry:
-    """Return an alert that does not fire on what was recorded, if it was as good as it should be."""
+    """Return an alert that would not fire on the recorded traffic, on the assumption that this was good enough."""
     found = summary.defect_rate
     counted = f"{summary.defects} of {summary.scored} were defects"
     if summary.scored < _ENOUGH or found.rate is None:
@@ -164,7 +163,7 @@ def _from_rate(name: str, summary: EvaluatorSummary) -> ProposedEntry:
     if found.upper > _HIGHEST_WARNING:
         return ProposedEntry(
             {"evaluator": name, "regression": True},
-            f"{measured}: no threshold, since so many are usual here; it fires when there are more than before",
+            f"{measured}: no threshold, since that many are normal here; it fires when there are more than before",
         )
     warning = next(one for one in _RATES if one >= found.upper)
     critical = next(one for one in _RATES if one >= min(2 * warning, _RATES[-1]))
@@ -172,7 +171,7 @@ def _from_rate(name: str, summary: EvaluatorSummary) -> ProposedEntry:
 
 
 def _judged(groups: Sequence[GroupCost] | None, *, applies: bool) -> tuple[ProposedEntry | None, int | None]:
-    """Return the entry of groundedness, with the rate that notices a doubled defect rate in time, and a budget."""
+    """Return the entry of groundedness, with the sampling rate needed to notice a doubled defect rate, and a budget."""
     entry = {"type": "groundedness", "sample": percent(_TRIED_SHARE).replace(" ", "")}
     if not applies:
         return None, None
@@ -190,7 +189,7 @@ def _judged(groups: Sequence[GroupCost] | None, *, applies: bool) -> tuple[Propo
     if monthly is not None:
         monthly *= share / _TRIED_SHARE
         budget = max(math.ceil(2 * monthly / _DAYS), 1)
-        reason += f"; about {dollars(monthly)} a month, and the budget is twice that of a day"
+        reason += f"; about {dollars(monthly)} a month, and the budget is twice the daily cost"
     return ProposedEntry({**entry, "sample": f"{share:.1%}".replace(".0%", "%")}, reason), budget
 
 

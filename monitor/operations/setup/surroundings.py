@@ -1,7 +1,7 @@
 """Finds out what a first configuration needs to know: which servers answer, and whose API key is set.
 
-The usual ports of one host are asked all at once, each within a short limit. What answers is believed only if it
-answers as that server does. No redirect is followed, no proxy is used, nothing is sent but these questions.
+The usual ports of one host are probed all at once, each with a short timeout. A server counts only if it responds as
+that kind of server does. Redirects are not followed, no proxy is used, and nothing else is sent.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from monitor.judge.setup import key_variable
 from monitor.transport.http.client import receiver_address
 
 LIMIT: Final = 0.5
-"""Seconds that one server has to answer."""
+"""Seconds that a server has to respond."""
 
 PORTS: Final[Mapping[str, int]] = {"Prometheus": 9090, "Alertmanager": 9093, "Grafana": 3000, "Kafka": 9092}
-"""The servers that are looked for, at their usual ports."""
+"""The servers to look for, at their usual ports."""
 
 JUDGES: Final = (
     "openai/gpt-4o-mini",
@@ -30,7 +30,7 @@ JUDGES: Final = (
     "gemini/gemini-2.5-flash",
     "mistral/mistral-small-latest",
 )
-"""A model of low price for each provider whose key is looked for, the first found first."""
+"""A low-priced model for each provider whose key is looked for, in order of preference."""
 
 _MOST: Final = 64 * 1024  # bytes of an answer that are read
 _ASKED: Final = struct.Struct(">ihhih")  # length, ApiVersions (18), version 0, correlation id, no client id
@@ -40,7 +40,7 @@ _API_VERSIONS: Final = 18
 
 @dataclass(frozen=True, slots=True)
 class ServerFound:
-    """A server that answers at `address`; `why` says how it was recognised."""
+    """A server that responds at `address`; `why` says how it was recognised."""
 
     kind: str
     address: str
@@ -49,7 +49,7 @@ class ServerFound:
 
 @dataclass(frozen=True, slots=True)
 class JudgeFound:
-    """A model that can be asked, since the environment has `variable`. Its value is not looked at beyond that."""
+    """A model that can be asked, because `variable` is set in the environment. Its value is not used."""
 
     model: str
     variable: str
@@ -62,16 +62,16 @@ def judges(environment: Mapping[str, str]) -> list[JudgeFound]:
 
 
 def variables() -> list[str]:
-    """Return the names of the variables that are looked at for a key."""
+    """Return the names of the variables that may contain a key."""
     return [key_variable(model) for model in JUDGES]
 
 
 async def servers(
     host: str = "127.0.0.1", *, ports: Mapping[str, int] = PORTS, limit: float = LIMIT
 ) -> list[ServerFound]:
-    """Return the servers that answer on a host as they should, in the order of `ports`.
+    """Return the servers that respond on a host as expected, in the order of `ports`.
 
-    `limit` is in seconds, for each. Raises `ConfigError` for a host that must not be called.
+    `limit` is the timeout for each, in seconds. Raises `ConfigError` for a host that must not be called.
     """
     name = f"[{host}]" if ":" in host else host
     try:
@@ -135,7 +135,7 @@ _PROBES: Final[Mapping[str, Callable[[str, int], Awaitable[str]]]] = {
 
 
 async def _get(host: str, port: int, path: str) -> dict[str, Any]:
-    """Return the JSON object at a path; an empty one where there is none."""
+    """Return the JSON object at a path; an empty one if there is none."""
     import httpx  # noqa: PLC0415 - takes a tenth of a second
 
     body = bytearray()
@@ -158,7 +158,7 @@ async def _get(host: str, port: int, path: str) -> dict[str, Any]:
 
 
 def _text(told: object, *keys: str) -> str:
-    """Return the text at a place of a document, one short word; empty where it is none."""
+    """Return the text at a place in a document if it is one short word, else an empty text."""
     for key in keys:
         told = told.get(key) if isinstance(told, dict) else None
     return told if isinstance(told, str) and told.isascii() and told.isprintable() and len(told) < 64 else ""  # noqa: PLR2004

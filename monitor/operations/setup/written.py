@@ -65,7 +65,7 @@ def _judge(judges: Sequence[JudgeFound], dollars_per_day: int | None) -> Iterato
 
 def _notify(alertmanager: ServerFound | None) -> Iterator[str]:
     if alertmanager is None:
-        yield from _comment("Alerts are logged and on the page. Where else: docs/alerts.md, such as")
+        yield from _comment("Alerts are logged and shown in the UI. To send them elsewhere (docs/alerts.md), such as:")
         yield '# notify: [{type: alertmanager, url: "http://alertmanager:9093"}]'
         return
     yield "notify:"
@@ -79,7 +79,7 @@ def _entry(one: ProposedEntry) -> Iterator[str]:
 
 
 def _comment(text: str, indent: int = 0) -> list[str]:
-    """Return a text as lines of comments, which cannot end them."""
+    """Return a text as comment lines, from which it cannot break out."""
     plain = " ".join("".join(one if one.isprintable() else " " for one in text).split())
     return textwrap.wrap(plain, _WIDTH, initial_indent=" " * indent + "# ", subsequent_indent=" " * indent + "# ")
 

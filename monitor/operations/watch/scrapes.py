@@ -1,4 +1,4 @@
-"""What the counters of a running monitor say: since it started, and over the time that it is watched."""
+"""What the counters of a running monitor say: since it started, and over the time that it has been watched."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from monitor.operations.monitor_client import Samples
 from monitor.statistics.rates import Sums
 
 WINDOW: Final = 300.0
-"""The longest time that rates are taken over, in seconds."""
+"""The longest window for rates, in seconds."""
 
 SHORTEST: Final = 30.0
-"""The shortest time that a rate is taken over, in seconds."""
+"""The shortest window for a rate, in seconds."""
 
 STEP, STEPS = 10.0, 12
 """Length of one step of a trend in seconds, and the number of steps."""
@@ -63,9 +63,9 @@ NAMES: Final = frozenset(
 
 
 class RateKey(NamedTuple):
-    """What a rate is of. Results of two versions of an evaluator are never added.
+    """The subject of a rate. Results of different versions of an evaluator are never added.
 
-    `defect_rule` names the rule that an alert brings itself; empty: the evaluator's own.
+    `defect_rule` names a rule defined in an alert; empty: the evaluator's own rule.
     """
 
     app: str
@@ -89,8 +89,8 @@ class Scrape:
     """One scrape. `at`, `started` and `oldest` are wall-clock seconds.
 
     `thresholds` are by app, evaluator and defect rule, `unscored` and `pending` by app and evaluator, `skipped` also by
-    reason, `states` by evaluator, `contexts` the weights of answers by app and status of their context. `oldest` is
-    when the oldest pending trace arrived, 0 where none is pending; `lag` is None without Kafka.
+    reason, `states` by evaluator, `contexts` the weights of answers by app and context status. `oldest` is when the
+    oldest pending trace arrived, 0 if none is pending; `lag` is None without Kafka.
     """
 
     at: float
@@ -115,12 +115,12 @@ class Scrape:
 
     @property
     def scored(self) -> int:
-        """Results with a score since then."""
+        """Results with a score since the monitor started."""
         return sum(sums.judged for key, sums in self.rates.items() if not key.defect_rule)
 
 
 def read(samples: Samples, at: float) -> Scrape:
-    """Return what a scrape says that was taken at the wall-clock second `at`."""
+    """Return the content of a scrape taken at the wall-clock second `at`."""
     lag = samples.of("ragmonitor_consumer_lag_messages")
     versions = [labels.get("version", "") for labels, _ in samples.of("ragmonitor_build_info")]
     return Scrape(
@@ -143,7 +143,7 @@ def read(samples: Samples, at: float) -> Scrape:
 
 @dataclass(slots=True)
 class Scrapes:
-    """The scrapes of the last minutes, of one process: after a restart they start over."""
+    """The scrapes of the last minutes from one process: after a restart they start over."""
 
     _scrapes: deque[Scrape] = field(default_factory=deque)
 
@@ -168,7 +168,7 @@ class Scrapes:
 
     @property
     def long_enough(self) -> bool:
-        """Whether that is long enough to take a rate over."""
+        """Whether `seconds` is long enough for a rate."""
         return self.seconds >= SHORTEST
 
     def window(self, key: RateKey) -> Sums:
@@ -185,14 +185,14 @@ class Scrapes:
         return received, (self.newest.scored - since.scored) / seconds
 
     def dollars_per_hour(self, model: str) -> float | None:
-        """Return what the judge costs an hour at the current rate; None after one scrape."""
+        """Return the cost of the judge per hour at the current pace; None after one scrape."""
         if self.seconds <= 0:
             return None
         before = self._scrapes[0].judges.get(model, JudgeUsage()).dollars
         return max(self.newest.judges[model].dollars - before, 0.0) / self.seconds * 3600
 
     def trend(self, key: RateKey) -> list[float | None]:
-        """Return the defect rates of consecutive steps up to now, oldest first; None where nothing was scored."""
+        """Return the defect rates of consecutive steps up to now, oldest first; None for steps without scores."""
         found = []
         for first, last in self._steps():
             sums = _between(first, last, key)
@@ -214,7 +214,7 @@ def _between(first: Scrape, last: Scrape, key: RateKey) -> Sums:
     return Sums(
         after.judged - before.judged,
         defects,
-        # These are differences of large sums: rounding must not leave a weight where there is no defect.
+        # These are differences of large sums: rounding must not leave a weight if there is no defect.
         max(after.weight - before.weight, 0.0),
         max(after.defect_weight - before.defect_weight, 0.0) if defects else 0.0,
         max(after.defect_weight_squares - before.defect_weight_squares, 0.0) if defects else 0.0,
@@ -281,7 +281,7 @@ def _skipped(samples: Samples) -> dict[tuple[str, str, str], int]:
 def _ledger(samples: Samples) -> dict[str, int]:
     found = {"received": int(samples.total("ragmonitor_traces_received_total"))}
     for labels, value in [*samples.of("ragmonitor_requests_total"), *samples.of("ragmonitor_traces_total")]:
-        if labels["outcome"] != "read":  # those are seen by their requests
+        if labels["outcome"] != "read":  # these are counted by their requests
             found[labels["outcome"]] = found.get(labels["outcome"], 0) + int(value)
     return {**found, "pending": int(samples.total("ragmonitor_traces_pending"))}
 

@@ -1,4 +1,4 @@
-"""Looks at a running monitor now and then, and says how it is doing."""
+"""Watches a running monitor at intervals, and reports its status."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from monitor.pipeline.introspection.evaluator_status import EvaluatorStatus, Sta
 from monitor.statistics.rates import Sums, doubled, estimate, judged_to_tell
 
 RateState: TypeAlias = Literal["critical", "warning", "not_enough_data", "ok", "no_alert"]
-"""How a rate compares with its alert thresholds; `no_alert`: none is configured."""
+"""How a rate compares with its alert thresholds; `no_alert`: no alert is configured."""
 
 SEVERITY_ORDER: Final[tuple[RateState, ...]] = ("critical", "warning", "not_enough_data", "ok", "no_alert")
 
@@ -27,7 +27,7 @@ _STATES: Final[Mapping[str, RateState]] = {
     "no_scores": "not_enough_data",
     "no_alert": "no_alert",
 }
-"""By the word of the JSON API."""
+"""States by their name in the JSON API."""
 
 _ABOUT: Final = ("app", "evaluator", "defect_rule")
 _ALERTS_EVERY: Final = 10.0  # seconds; the monitor evaluates its alerts no more often
@@ -38,9 +38,9 @@ _SURE: Final = DEFAULT_WINDOWS[0].z
 class RateStatus:
     """The defect rate of one evaluator on one app; `defect_rule` names an alert's own rule, else it is empty.
 
-    `since_start` are the sums since the monitor started, `window` those of the time that it was watched. `trend` holds
-    the defect rates of consecutive steps of 10 s, oldest first, None for a step without a score. `unscored` is counted
-    since the start; `pending` is how many wait now.
+    `since_start` are the sums since the monitor started, `window` those of the time that it was watched. `trend` has
+    the defect rates of consecutive steps of 10 s, oldest first, None for a step without a score. `unscored` counts
+    since the start; `pending` is how many are waiting now.
     """
 
     app: str
@@ -58,7 +58,7 @@ class RateStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiringAlert:
-    """An alert that fires; what does not apply to it is empty."""
+    """A firing alert; fields that do not apply to it are empty."""
 
     name: str
     severity: str
@@ -69,16 +69,16 @@ class FiringAlert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorStatus:
-    """How a monitor is doing.
+    """The status of a monitor.
 
     `at` is the wall-clock second of the latest scrape, `started_at` that of the monitor's start (None: unknown);
-    `watched` the seconds between the first and the latest scrape, and `long_enough` whether that is enough for
-    rates. `problem` says why the monitor did not respond to the last look; empty when it did. Rates per second and
-    dollars per hour are None after one look. `unscored` counts by app and evaluator since the start, `skipped` by
-    reason too. `oldest_pending` is the age in seconds of the oldest pending trace, 0 where there is none; `lag` the
-    messages that Kafka has and the monitor has not read, None without Kafka. `ledger` has the traces received, by
-    outcome, and those pending. `contexts` has the shares of answers since the start by app and status of their context.
-    Alerts and the worst answers, by app, are known only where the monitor serves its UI.
+    `watched` is the number of seconds between the first and the latest scrape, and `long_enough` whether that is enough
+    for rates. `problem` says why the monitor did not respond to the last scrape; empty if it did. Rates per second and
+    dollars per hour are None after one scrape. `unscored` counts by app and evaluator since the start, `skipped` also
+    by reason. `oldest_pending` is the age in seconds of the oldest pending trace, 0 if there is none; `lag` is the
+    number of messages in Kafka that the monitor has not read, None without Kafka. `ledger` has the traces received, by
+    outcome, and those pending. `contexts` has the shares of answers since the start by app and context status. Alerts
+    and the worst answers, by app, are known only if the monitor serves its UI.
     """
 
     at: float
@@ -105,7 +105,7 @@ class MonitorStatus:
 
 
 class Watcher:
-    """Scrapes a monitor at each look. States of rates are those of its own alerts where it serves its UI."""
+    """Scrapes a monitor at each look. If it serves its UI, the states of rates are those of its own alerts."""
 
     def __init__(self, client: MonitorClient) -> None:
         self._client = client
@@ -118,7 +118,7 @@ class Watcher:
     def look(self, now: float, *, patient: bool = False) -> None:
         """Scrape the monitor at the wall-clock second `now`.
 
-        Raises `MonitorError` where it does not respond; if `patient`, only where asking again would not help.
+        Raises `MonitorError` if it does not respond; if `patient`, only if a retry would not help.
         """
         try:
             scrape = read(self._client.samples(NAMES), now)
@@ -136,7 +136,7 @@ class Watcher:
         self._scrapes.add(scrape)
 
     def status(self) -> MonitorStatus:
-        """Return the status as of the latest look that had a response; there must have been one."""
+        """Return the status as of the latest scrape with a response; there must have been one."""
         scrapes, newest = self._scrapes, self._scrapes.newest
         received, scored = scrapes.per_second() or (None, None)
         return MonitorStatus(
@@ -182,7 +182,7 @@ class Watcher:
         )
 
     def _state(self, newest: Scrape, key: RateKey, total: Sums, window: Sums) -> RateState:
-        """Return the state in the JSON API; else that of an alert on the window, or on all if that is too small."""
+        """Return the state from the JSON API, else compare the window, or all scores if that has too few."""
         for app in _objects(self._overview, "apps"):
             for rate in _objects(app, "rates"):
                 if (rate.get("app"), rate.get("evaluator")) != key[:2]:
@@ -200,7 +200,7 @@ class Watcher:
         return next(known, "not_enough_data")
 
     def _explanations(self) -> dict[str, dict[str, str]]:
-        """Return the sentences of the JSON API on the states of evaluators."""
+        """Return what the JSON API says about the states of evaluators."""
         found = {}
         for one in _objects(self._overview, "evaluators"):
             texts = {key: text for key in ("state", "why", "remedy") if isinstance(text := one.get(key), str)}
@@ -209,7 +209,7 @@ class Watcher:
         return found
 
     def _alerts(self) -> Iterator[FiringAlert]:
-        """Yield the firing alerts; of those of one incident, the most severe."""
+        """Yield the firing alerts; for each incident, only the most severe."""
         rates = [rate for app in _objects(self._overview, "apps") for rate in _objects(app, "rates")]
         firing = [one for rate in rates for one in _objects(rate, "firing")] + _objects(self._overview, "alerts")
         seen: set[tuple[object, ...]] = set()
@@ -225,9 +225,9 @@ class Watcher:
 def evaluator_states(
     states: Mapping[str, str], explanations: Mapping[str, Mapping[str, str]]
 ) -> dict[str, EvaluatorStatus]:
-    """Return the states of a scrape, each with its explanation if that is about the same state.
+    """Return the states in a scrape, each with its explanation if that is about the same state.
 
-    A state that this version does not know is left out.
+    States unknown to this version are left out.
     """
     found = {}
     for name, state in states.items():
@@ -239,7 +239,7 @@ def evaluator_states(
 
 
 def _compared(thresholds: Mapping[str, float], sums: Sums, usual: float) -> RateState | None:
-    """Compare a rate with its thresholds; None where too little was scored to say."""
+    """Compare a rate with its thresholds; None if too little was scored to tell."""
     surely, likely = estimate(sums, _SURE, usual=usual), estimate(sums, usual=usual)
     if surely is None or likely is None:
         return None
@@ -254,6 +254,6 @@ def _compared(thresholds: Mapping[str, float], sums: Sums, usual: float) -> Rate
 
 
 def _objects(value: Mapping[str, Any] | None, key: str) -> list[dict[str, Any]]:
-    """Return the objects of a list in a response that another version of the monitor may have written."""
+    """Return the objects of a list in a response, which may come from another version of the monitor."""
     found = value.get(key) if value is not None else None
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

@@ -1,4 +1,4 @@
-"""Reads the worst answers of a monitor from its JSON API, in the order that leads there."""
+"""Reads the worst answers of a monitor from its JSON API, in the leading order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PATH: Final = "/api/v1/worst?since=24h&limit=3"
 """Answers of the last day that no judge has seen."""
 
 AT_MOST: Final = 3
-"""Answers of one app."""
+"""Maximum number of answers of one app."""
 
 _LARGEST: Final = 2**53
 _UNSUPPORTED: Final = ("absent", "contradicted")
@@ -18,9 +18,9 @@ _UNSUPPORTED: Final = ("absent", "contradicted")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedAnswer:
-    """One of the worst answers. Texts are excerpts, empty where they are not stored.
+    """One of the worst answers. Texts are excerpts, empty if they are not stored.
 
-    `score` is that of the order that leads; `unsupported` are offsets into `response`, end exclusive.
+    `score` is that of the leading order; `unsupported` are offsets into `response`, end exclusive.
     """
 
     request_id: str
@@ -33,10 +33,10 @@ class WatchedAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedOrder:
-    """The worst answers of one app, and how well both orders foretold the verdicts on it.
+    """The worst answers of one app, and how well both orders predicted the verdicts on it.
 
-    `order` is the evaluator that leads, `before` the one that learning began with, `learned` the one that learns. The
-    AUROCs are None until enough verdicts compare them.
+    `order` is the leading evaluator, `before` the one that learning began with, `learned` the one that learns. The
+    AUROCs are None until there are enough verdicts to compare them.
     """
 
     app: str
@@ -51,7 +51,7 @@ class WatchedOrder:
 
 
 def read_orders(view: Mapping[str, Any] | None) -> tuple[WatchedOrder, ...]:
-    """Read the response of `PATH`; leaves out what another version of the monitor writes in another way."""
+    """Read the response of `PATH`; leave out anything that another version of the monitor writes differently."""
     given = view or {}
     names = {"before": _text(given.get("before")), "learned": _text(given.get("learned"))}
     return tuple(

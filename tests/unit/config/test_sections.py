@@ -42,7 +42,9 @@ def test_without_a_home_folder_a_configuration_with_a_storage_folder_works(tmp_p
 def test_without_a_home_folder_the_storage_folder_is_required_and_named() -> None:
     done = check()
     assert done.returncode == 2
-    assert json.loads(done.stdout)["error"].startswith("storage.path: is required here: this user has no home folder")
+    assert json.loads(done.stdout)["error"].startswith(
+        "storage.path: is required, because this user has no home folder"
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,6 +66,6 @@ def test_in_a_section_of_its_own_the_path_is_required_as_well(monkeypatch: pytes
     for name in PLACES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Path, "home", home)
-    with pytest.raises(ConfigError, match=r"^my\.yaml: storage\.path: is required here"):
+    with pytest.raises(ConfigError, match=r"^my\.yaml: storage\.path: is required, because"):
         config.parse_text("storage: {retention: 1d}", "my.yaml")
     assert config.parse({"storage": {"path": "/var/lib/rag-monitor"}}).storage.retention > 0

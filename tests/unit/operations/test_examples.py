@@ -92,7 +92,7 @@ def test_the_proposal_is_a_rubric_of_a_new_version(tmp_path: Path) -> None:
 
 def test_an_evaluator_that_is_no_rubric_and_labels_of_none_are_clear_errors(tmp_path: Path) -> None:
     config = configured(tmp_path, [said(MEASURES[0], DEFECT)])
-    with pytest.raises(ConfigError, match=r"--evaluator overlap_groundedness: is no rubric.*rubrics: groundedness"):
+    with pytest.raises(ConfigError, match=r"--evaluator overlap_groundedness: is not a rubric.*rubrics: groundedness"):
         propose_examples(config, "overlap_groundedness")
     with pytest.raises(ConfigError, match="--evaluator tone: not one of groundedness, overlap_groundedness"):
         propose_examples(config, "tone")

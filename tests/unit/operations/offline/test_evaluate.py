@@ -277,7 +277,7 @@ class Frame:
         ({"question": "?"}, "not dict"),
         ("question", "not str"),
         (None, "not NoneType"),
-        (Frame(), r'of a pandas DataFrame pass `df.to_dict\("records"\)`'),
+        (Frame(), r'for a pandas DataFrame, pass `df.to_dict\("records"\)`'),
         ([Case(request_id="1", request="How long?")], r"cases\[0\]: `request` must be a `Request`"),  # type: ignore[arg-type]
         ([Case(request_id=5)], r"cases\[0\]: .* texts a str"),  # type: ignore[arg-type]
         ([Case(request_id="1", response=None)], r"cases\[0\]: .* texts a str"),  # type: ignore[arg-type]

@@ -70,7 +70,7 @@ def test_one_limit_that_fails_is_enough_and_what_was_not_judged_is_no_pass() -> 
 
 def test_the_report_says_of_how_many_answers_the_rate_says_nothing() -> None:
     (note,) = report([0] * 100 + [None] * 3, "violence:5%").notes
-    assert note == "violence says nothing of 3 unscored (auth 3)"
+    assert note == "violence says nothing about 3 unscored (auth 3)"
 
 
 @pytest.mark.parametrize(

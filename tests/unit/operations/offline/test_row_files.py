@@ -120,7 +120,7 @@ def test_a_cell_in_another_encoding_is_named_with_line_and_column(tmp_path: Path
     [
         (["foo,bar", "1,2"], "line 1: the header has 'foo', 'bar'; expected one of: "),
         (["question", "1"], "line 1: the header has 'question'; expected one of: "),
-        (["request", "1"], "line 1: there is one column only"),
+        (["request", "1"], "line 1: there is only one column"),
         (["question,answer,answer", "1,2,3"], "line 1: the column 'answer' appears twice"),
         ([""], "no rows: the file is empty"),
     ],

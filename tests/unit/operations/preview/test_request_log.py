@@ -174,7 +174,7 @@ def test_where_a_part_of_the_trails_is_gone_the_others_stand_for_all_and_it_is_s
     found = told(tmp_path, [record(n) for n in range(100)], {"evaluated": 300, "invalid": 7})
     assert found.outcomes == {"invalid": 7, "kept": 400}
     assert found.evaluators["groundedness"].selected == 400
-    assert "each stands for 4 requests" in found.notes[0]
+    assert "each represents 4 requests" in found.notes[0]
 
 
 def test_without_any_trail_the_sums_are_told_and_nothing_is_foretold(tmp_path):
