@@ -229,7 +229,7 @@ def test_thousands_of_cases_wait_for_the_judge_in_small_numbers_and_progress_is_
         (["groundednes"], None, r"evaluators\[0\]: there is no 'groundednes' in .* \(did you mean 'groundedness'\?\)"),
         (["overlap_groundedness", "groundedness"], None, r"evaluators\[1\]: groundedness asks a judge"),
         ([LocalEvaluator(), LocalEvaluator(value=3)], None, r"evaluators\[1\]: 'local' is given twice"),
-        ([], None, "evaluators: there is none"),
+        ([], None, "evaluators: name at least one evaluator"),
         ("groundedness", "m", r"evaluators: must be a list, such as \['groundedness'\], not str"),
         (None, None, "evaluators: must be a list"),
         ([5], None, r"evaluators\[0\]: must be a name, a dictionary or an instance of `Evaluator`, not int"),
