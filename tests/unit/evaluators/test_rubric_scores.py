@@ -212,7 +212,7 @@ def test_every_document_is_told_exactly_once_or_the_verdict_is_malformed(given):
 @pytest.mark.parametrize("name", ["faithfulness", "retrieval", "chunk_relevance"])
 async def test_a_judge_is_not_asked_for_a_score_that_is_counted(name):
     judge = ScriptedJudge([])
-    with pytest.raises(Exception, match="script is over"):
+    with pytest.raises(Exception, match="script has ended"):
         await shipped(name).evaluate(CASE, judge)
     assert list(judge.questions[0].schema["properties"])[1:] == ["explanation"]
 
