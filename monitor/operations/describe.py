@@ -1,4 +1,4 @@
-"""Says in plain sentences what a configuration will do."""
+"""Describes in plain sentences what a configuration will do."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from monitor.stages import type_name
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorDescription:
-    """An evaluator as configured. `works` is false where its judge has no model; `sample` is None if it is adaptive.
+    """An evaluator as configured. `works` is false if its judge has no model; `sample` is None if it is adaptive.
 
-    `judge` is the model that it asks, None for a local evaluator; `defect` its defect rule in words.
+    `judge` is the judge's model, or None for a local evaluator; `defect` is the defect rule in words.
     """
 
     name: str
@@ -33,7 +33,7 @@ class EvaluatorDescription:
 
 
 def evaluators(config: Config) -> list[EvaluatorDescription]:
-    """Return a summary of each evaluator that runs, in their order."""
+    """Return a summary of each evaluator that runs, in the order of the configuration."""
     config = config.as_run()
     return [
         EvaluatorDescription(
@@ -48,9 +48,9 @@ def evaluators(config: Config) -> list[EvaluatorDescription]:
 
 
 def evaluator_names(path: Path | None) -> list[str]:
-    """Return the names of the evaluators in a configuration, then the types of all others.
+    """Return the names of the evaluators in a configuration, then all other evaluator types.
 
-    A configuration that cannot be read has none.
+    If the configuration cannot be read, only the types are returned.
     """
     configured: list[str] = []
     if path is not None:
@@ -60,7 +60,7 @@ def evaluator_names(path: Path | None) -> list[str]:
 
 
 def describe(config: Config) -> Iterator[str]:
-    """Yield sentences, in the order in which data passes through the monitor."""
+    """Yield the sentences in the order in which data passes through the monitor."""
     config = config.as_run()
     yield from _sources(config)
     yield from _extraction(config)
@@ -78,7 +78,7 @@ def describe(config: Config) -> Iterator[str]:
     own = config.telemetry
     if own.endpoint is not None:
         logs = " and its log" if own.logs else ""
-        yield f"Sends {precise_percent(own.traces)} of its own traces{logs} to {own.endpoint}, never evaluated."
+        yield f"Sends {precise_percent(own.traces)} of its own traces{logs} to {own.endpoint}; none is evaluated."
 
 
 def _sources(config: Config) -> Iterator[str]:
@@ -92,9 +92,9 @@ def _sources(config: Config) -> Iterator[str]:
         f"Keeps {precise_percent(rate)} of all traces, by a hash of the trace id." if rate < 1 else "Keeps every trace."
     )
     yield (
-        "A trace is complete when its root span has ended and no span has come for "
+        "A trace is complete when its root span has ended and no span has arrived for "
         f"{format_duration(config.assembly.grace_period)}; "
-        f"without a root span, when none has come for {format_duration(config.assembly.idle_timeout)}."
+        f"without a root span, when none has arrived for {format_duration(config.assembly.idle_timeout)}."
     )
 
 
@@ -102,10 +102,10 @@ def _extraction(config: Config) -> Iterator[str]:
     extraction = config.extraction
     mapped = [name for name, keys in extraction.attributes if keys]
     if mapped:
-        yield f"Reads attributes of the service's own: {', '.join(mapped)}."
+        yield f"Reads the service's own attributes: {', '.join(mapped)}."
     if extraction.prompt_templates:
         number = len(extraction.prompt_templates)
-        yield f"Splits prompts by {number} template{'s' if number > 1 else ''} of the service's own."
+        yield f"Splits prompts by {number} template{'s' if number > 1 else ''} of the service."
     if extraction.orphans_are_roots:
         yield "Treats orphan spans as root spans."
 
@@ -118,11 +118,11 @@ def _traffic(config: Config) -> Iterator[str]:
     if dropped:
         yield f"Ignores requests: {', '.join(dropped)}."
     shares = "".join(f"; evaluates {rate:.4g} of {name.value}" for name, rate in sorted(traffic.rates.items()))
-    yield f"Counts non-production traffic apart, by the attribute {traffic.class_attribute[0]}{shares}."
+    yield f"Counts non-production traffic separately, by the attribute {traffic.class_attribute[0]}{shares}."
     late = format_duration(traffic.late_after)
     yield f"A result later than {late} after its answer counts as late and fires no alert."
     for app, quota in traffic.quotas.items():
-        who = "Each app without a quota of its own" if app == "*" else f"The app {app}"
+        who = "Each app without its own quota" if app == "*" else f"The app {app}"
         bounds = {"an hour": quota.per_hour, "a day": quota.per_day}
         limits = " and ".join(f"{number:g} times {per}" for per, number in bounds.items() if number)
         yield f"{who} is evaluated by a judge at most {limits}."
@@ -139,7 +139,7 @@ def _evaluator(config: Config, one: ConfiguredEvaluator) -> str:
     how = "locally" if evaluator.cost == "local" else f"by {config.judge_of(one).model}"
     how += f", in one call with the group {one.group}" if one.group else ""
     defect = (
-        f"{one.defect.words} is a defect" if one.defect.kind != "never" else "it only ranks them: no rate is made of it"
+        f"{one.defect.words} is a defect" if one.defect.kind != "never" else "it only ranks them and has no defect rate"
     )
     return (
         f"{evaluator.name} scores {share} kept cases {how}, from {scale.lowest:g} to {scale.highest:g} "
@@ -183,7 +183,7 @@ def _alerts(config: Config) -> Iterator[str]:
         if policy.regression is not None:
             yield (
                 f"Alerts on {rate}: {policy.regression_severity} when it has clearly "
-                f"risen above the week before ({policy.regression}), once three days are known{state}."
+                f"risen above the week before ({policy.regression}), after three days of data{state}."
             )
         if policy.severe is not None:
             yield _severe(config, policy, policy.severe) + f"{state}."
@@ -196,7 +196,11 @@ def _alerts(config: Config) -> Iterator[str]:
 def _severe(config: Config, policy: AlertPolicy, severe: SevereSettings) -> str:
     one = next(one for one in config.configured_evaluators if one.evaluator.name == policy.evaluator)
     by = "by the same judge in other words" if severe.judge in (None, one.judge) else f"by the judge {severe.judge}"
-    page = "each such session pages" if severe.page == "each" else f"{severe.max_false_pages:g} false pages in 30 days"
+    page = (
+        "every session with such an answer pages"
+        if severe.page == "each"
+        else f"{severe.max_false_pages:g} false pages in 30 days are accepted"
+    )
     share = getattr(one.sampler, "rate", None)
     seen = "" if share in (None, 1) else f"; only {precise_percent(share)} of the cases are judged and can page"
     words = config.severe_rules[policy.evaluator].words

@@ -1,4 +1,4 @@
-"""Finds what the bad answers of a risen rate have in common, and since when: from the history, or files of results.
+"""Finds when a defect rate rose and what its bad answers have in common, from the history or from files of results.
 
 diagnose_rate(config, app="shop", evaluator="groundedness", window=6 * 3600).found.factors
 """
@@ -41,16 +41,16 @@ __all__ = [
 def diagnose_rate(
     config: Config, *, app: str, evaluator: str, window: float, clock: Clock | None = None
 ) -> RateDiagnosis:
-    """Diagnose from the history in the storage folder, also while a monitor writes it.
+    """Diagnose a rate from the history in the storage folder. A monitor may be writing the history.
 
     Args:
-        config: of the monitor: its storage folder and its slices.
+        config: the monitor's configuration; its storage folder and its slices are used.
         app: the service.
-        evaluator: by its defect rule, not by one that an alert brings itself.
-        window: seconds in which the rate is higher; the rise is looked for in twice as many.
-        clock: for now.
+        evaluator: the evaluator's name. Its own defect rule applies, not one that an alert defines.
+        window: seconds in which the rate is higher; the rise is searched for in twice this time.
+        clock: gives the current time.
 
-    Raises `MonitorError` where the history cannot be read, `ConfigError` where the evaluator is not configured.
+    Raises `MonitorError` if the history cannot be read, `ConfigError` if the evaluator is not configured.
     """
     known = [one.evaluator.name for one in config.configured_evaluators]
     if evaluator not in known:
@@ -61,14 +61,14 @@ def diagnose_rate(
 
 
 def diagnose_alert(config: Config, incident_id: str, *, clock: Clock | None = None) -> RateDiagnosis:
-    """Diagnose the rate of an alert, by its last look up to now, or up to the end of its incident.
+    """Diagnose the rate of an alert, up to now or, if its incident has ended, up to its end.
 
     Args:
-        config: of the monitor that raised it.
-        incident_id: of the incident, which the alert carries as the annotation `incident`.
-        clock: for now.
+        config: the configuration of the monitor that raised it.
+        incident_id: the id of the incident, which is the alert's annotation `incident`.
+        clock: gives the current time.
 
-    Raises `MonitorError` where there is no such incident, or the history cannot be read.
+    Raises `MonitorError` if there is no such incident, or the history cannot be read.
     """
     one = incident(config, incident_id).incident
     now = (clock or SystemClock()).now()
@@ -83,17 +83,17 @@ def diagnose_alert(config: Config, incident_id: str, *, clock: Clock | None = No
 def diagnose_results(
     paths: Iterable[Path], *, app: str, evaluator: str, window: float, slices: Sequence[str] = ()
 ) -> RateDiagnosis:
-    """Diagnose from files of results, as the sinks `jsonl` and `kafka` write them; those of all replicas together.
+    """Diagnose a rate from files of results, as written by the sinks `jsonl` and `kafka`, of all replicas together.
 
-    The newest result is now. Rows without texts have no words, documents and lengths. Raises `MonitorError` where a
-    file cannot be read.
+    The time of the newest result is used as the current time. Rows without texts have no words, documents or lengths.
+    Raises `MonitorError` if a file cannot be read.
 
     Args:
-        paths: files with one result a line.
+        paths: files with one result per line.
         app: as in `diagnose_rate`.
         evaluator: as in `diagnose_rate`.
         window: as in `diagnose_rate`.
-        slices: the configured ones, which are also looked at two together.
+        slices: the configured slices, which are also examined in pairs.
     """
     read = ResultFiles(paths, app, evaluator)
     return diagnose_stored(read, slices, DiagnosisRequest(app, evaluator, window, read.now), unread=read.unread)

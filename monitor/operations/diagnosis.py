@@ -55,10 +55,10 @@ _HEX: Final = frozenset("0123456789abcdef")
 
 
 class Diagnostics:
-    """Explains results of one monitor, by its storage folder and, where it runs in this process, by its live state.
+    """Explains results of one monitor, from its storage folder and, if it runs in this process, from its live state.
 
-    The methods without `live` in their name block for some milliseconds. All raise `MonitorError` where a file cannot
-    be read.
+    The methods without `live` in their name block for some milliseconds. All raise `MonitorError` if a file cannot be
+    read.
     """
 
     def __init__(self, config: Config, clock: Clock, live: Pipeline | None = None) -> None:
@@ -69,11 +69,11 @@ class Diagnostics:
         self._results = config.storage.path / files.HISTORY
 
     def trace(self, request_id: str, evaluator: str = "") -> Explanation:
-        """Explain the results of a trace, or their absence; with `evaluator`, those of this one."""
+        """Explain the results of a trace, or why there are none; with `evaluator`, only those of this evaluator."""
         return self._of_trace(self._facts(request_id), evaluator)
 
     async def live_trace(self, request_id: str, evaluator: str = "") -> Explanation:
-        """Explain the same on the event loop of the monitor, with what is in progress."""
+        """Do the same as `trace`, on the monitor's event loop, and include work in progress."""
         facts, in_progress = self._facts(request_id), list[RequestRecord]()
         if self._live is not None:
             whole = facts.request_id.rpartition("/")[0] or facts.request_id
@@ -83,11 +83,11 @@ class Diagnostics:
         return await anyio.to_thread.run_sync(partial(self._of_trace, facts, evaluator, in_progress))
 
     def evaluator(self, name: str, since: float, app: str = "") -> Explanation:
-        """Explain why an evaluator ran as often as it did since a wall-clock second, on one app or on all."""
+        """Explain why an evaluator ran as often as it did since a wall-clock time in seconds, on one app or on all."""
         return self._of_evaluator(EvaluatorFacts(name=name, since=since, until=self._clock.now(), app=app))
 
     async def live_evaluator(self, name: str, since: float, app: str = "") -> Explanation:
-        """Explain the same on the event loop of the monitor, with what is in progress."""
+        """Do the same as `evaluator`, on the monitor's event loop, and include work in progress."""
         facts = EvaluatorFacts(name=name, since=since, until=self._clock.now(), app=app)
         if self._live is not None:
             waiting = self._live.notes.waiting().get(name, 0)
@@ -103,7 +103,7 @@ class Diagnostics:
         )
 
     def _draws(self, request_id: str) -> dict[str, Any]:
-        """Return the id of a request with the values that sampling draws for it."""
+        """Return the id of a request and the values that sampling draws for it."""
         salt = self._config.sampling.salt
         return {
             "request_id": request_id,
@@ -188,7 +188,7 @@ class Diagnostics:
 
 
 def evaluating(config: Config, index: int, one: ConfiguredEvaluator) -> EvaluatorSetup:
-    """Return the entry number `index` of `evaluators` as explanations need it."""
+    """Return the facts about entry number `index` of `evaluators` that explanations need."""
     sampler, judge = one.sampler, config.judge_of(one)
     return EvaluatorSetup(
         name=one.evaluator.name,
@@ -207,9 +207,9 @@ def evaluating(config: Config, index: int, one: ConfiguredEvaluator) -> Evaluato
 def ask_monitor(
     client: MonitorClient, trace: str = "", evaluator: str = "", *, since: float = 86_400.0, app: str = ""
 ) -> Explanation:
-    """Ask a running monitor about a trace, or about an evaluator over the last `since` seconds, of one app or of all.
+    """Ask a running monitor about a trace, or about an evaluator over the last `since` seconds, on one app or on all.
 
-    Raises `MonitorError` where it does not explain.
+    Raises `MonitorError` if it returns no explanation.
     """
     given = {"trace": trace, "evaluator": evaluator, "since": format_duration(since), "app": app}
     found = client.document(f"/api/v1/why?{urlencode({name: value for name, value in given.items() if value})}")
@@ -221,7 +221,7 @@ def ask_monitor(
         return TypeAdapter(Explanation).validate_python(found)
     except ValidationError:
         raise MonitorError(
-            f"{client.url}/api/v1/why: another version of the monitor; its explanation is not understood"
+            f"{client.url}/api/v1/why: this monitor has a different version; its explanation cannot be read"
         ) from None
 
 
@@ -231,9 +231,9 @@ def is_known(explanation: Explanation) -> bool:
 
 
 def as_id(given: str) -> str:
-    """Return the id in a text: a trace id in any of its usual forms, or the id of a row unchanged.
+    """Return the id in a text: a trace id, converted from any of its usual forms, or the id of a row unchanged.
 
-    The id of one request of several keeps what follows its slash.
+    An id of the form TRACE_ID/SPAN_ID keeps the part after the slash.
     """
     whole, slash, part = given.strip().rpartition("/")
     if slash:

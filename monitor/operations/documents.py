@@ -1,4 +1,4 @@
-"""Documents behind bad answers, and questions without an answer: what the owner of a knowledge base can mend.
+"""Documents behind bad answers, and unanswered questions: what the owner of a knowledge base can fix.
 
 find_documents(config, app="shop", evaluator="groundedness", window=7 * 86_400.0).documents
 find_unanswered(config, app="shop", window=7 * 86_400.0).topics
@@ -69,16 +69,15 @@ def find_documents(
     """Compare the documents of the last `window` seconds, from the history in the storage folder.
 
     Args:
-        config: of the monitor.
+        config: the monitor's configuration.
         app: the service.
-        evaluator: says which answers are bad, by its own rule.
-        window: seconds; they are compared with as many before.
-        results: files of the sinks `jsonl` or `kafka`, of all replicas, in place of the history. The newest result is
-            now. Rows without texts have no documents.
-        clock: for now.
+        evaluator: the evaluator whose own defect rule decides which answers are bad.
+        window: seconds; compared with the same time before.
+        results: files of the sinks `jsonl` or `kafka`, of all replicas, instead of the history. The time of the newest
+            result is used as the current time. Rows without texts have no documents.
+        clock: gives the current time.
 
-    Raises `MonitorError` where the history or a file cannot be read, `ConfigError` where the evaluator is not
-    configured.
+    Raises `MonitorError` if the history or a file cannot be read, `ConfigError` if the evaluator is not configured.
     """
     known = [one.evaluator.name for one in config.configured_evaluators]
     if evaluator not in known:
@@ -94,10 +93,10 @@ def find_documents(
 def find_unanswered(
     config: Config, *, app: str, window: float, results: Sequence[Path] = (), clock: Clock | None = None
 ) -> UnansweredReport:
-    """List the questions of the last `window` seconds that were not answered, from the history in the storage folder.
+    """List the unanswered questions of the last `window` seconds, from the history in the storage folder.
 
-    `results` as in `find_documents`: in rows without texts questions have no words, and so no topics. Names of topics
-    are those of the storage folder, if there is one. Raises `MonitorError` where the history or a file cannot be read.
+    `results` is as in `find_documents`; rows without texts have no words of the question, and so no topics. Names of
+    topics come from the storage folder, if there is one. Raises `MonitorError` if the history or a file cannot be read.
     """
     topics, request = read_topics(config.storage.path / files.STATE, app), UnansweredRequest(app, window)
     if results:

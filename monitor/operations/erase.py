@@ -27,13 +27,16 @@ from monitor.storage.spool import retained as deliveries
 from monitor.telemetry.events import Event
 
 SETTLE: Final = 1.5
-"""Seconds until a running monitor has certainly read the marks: nothing is stored again after it was deleted."""
+"""Seconds within which a running monitor reads the marks, so that nothing is stored again after its deletion."""
 
 _LEAST_RETENTION: Final = 7 * 86400.0
 
 
 class _Store(NamedTuple):
-    """A file, and what erases requests in it (rows by table) and finds those of a user (pseudonyms, or the id)."""
+    """A file, and the functions that erase requests in it (returns rows by table) and find the requests of a user.
+
+    A user is given by pseudonyms and the id.
+    """
 
     path: Path
     erase: Callable[..., dict[str, int]]
@@ -42,10 +45,11 @@ class _Store(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What was deleted, or would be.
+    """What was deleted or, with `dry_run`, would be.
 
-    `rows` counts by file and table, `requests` the requests that they belonged to. `copies` names where copies outside
-    the storage folder may be, `damaged` files that were set aside and may hold more: both are left alone.
+    `rows` counts rows by file and table, `requests` the requests that they belonged to. `copies` names places outside
+    the storage folder that may have copies; `damaged` lists files that were set aside and may contain more. Both are
+    left unchanged.
     """
 
     rows: Mapping[str, int]
@@ -59,9 +63,10 @@ def erase(
 ) -> Erased:
     """Delete a request by its trace id (or the `request_id` of a row), or all requests of a user.
 
-    A running monitor goes on, and drops what it has in work. Sums by the minute stay. With `dry_run` nothing is
-    deleted. Raises `ConfigError` unless just one of both is given, where the storage folder is no monitor's or of a
-    newer version, and where a file cannot be read or written: then the deletion may be incomplete.
+    A running monitor continues, and drops its work in progress on these requests. Sums per minute are kept. With
+    `dry_run` nothing is deleted. Raises `ConfigError` unless exactly one of `trace` and `user` is given; if the folder
+    is not a monitor's storage folder or was written by a newer version; and if a file cannot be read or written: the
+    deletion may then be incomplete.
     """
     if bool(trace) == bool(user):
         raise ConfigError("give either a trace or a user")
@@ -75,7 +80,7 @@ def erase(
     rows: dict[str, int] = {}
     try:
         users = _pseudonyms(user, folders)
-        if not dry_run:  # before anything is deleted: what is in work must not be stored again
+        if not dry_run:  # before anything is deleted: work in progress must not be stored again
             for at in folders:
                 if at.is_dir():
                     _mark(at, trace, users, now, max(config.storage.retention, _LEAST_RETENTION))

@@ -37,7 +37,7 @@ _QUESTION, _EXCERPT = 300, 700
 
 
 async def answers(context: PageContext, query: AnswersQuery) -> AnswersView:
-    """Return the answers that match, each once. Raises `MonitorError` where the history cannot be read."""
+    """Return the answers that match, each once. Raises `MonitorError` if the history cannot be read."""
     scales = {one.evaluator.name: one.evaluator.scale for one in context.configured}
     ends = {
         name: (one.lowest, one.highest) if one.better == "higher" else (one.highest, one.lowest)
@@ -72,7 +72,7 @@ async def answers(context: PageContext, query: AnswersQuery) -> AnswersView:
 
 
 async def case(context: PageContext, settings: UiSettings, trace_id: str) -> CaseView | None:
-    """Return a case; None where no result of it is stored. Raises `MonitorError` like `answers`."""
+    """Return a case, or None if no result of it is stored. Raises `MonitorError` like `answers`."""
     rows = await context.history.by_trace(trace_id)
     return await anyio.to_thread.run_sync(_case, rows, context, settings) if rows else None
 

@@ -58,7 +58,7 @@ class FactorNameView(ApiModel):
 
 
 class ExampleAnswerView(ApiModel):
-    """A bad answer. The question is its beginning, null where it is not stored."""
+    """A bad answer. `question` is the beginning of the question, null if it is not stored."""
 
     request_id: str
     at: float

@@ -92,7 +92,7 @@ class DocumentsView(ApiModel):
 
 
 class UnansweredQuestionView(ApiModel):
-    """A question that was not answered. The text is null where it is not stored."""
+    """A question that was not answered. The text is null if it is not stored."""
 
     request_id: str
     at: float

@@ -125,7 +125,7 @@ class IncidentDiagnosisView(ApiModel):
 
 
 class IncidentAnswerView(ApiModel):
-    """One of the worst answers. Texts are excerpts, null where they are not stored."""
+    """One of the worst answers. Texts are excerpts, null if they are not stored."""
 
     request_id: str
     at: float

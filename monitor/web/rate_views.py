@@ -25,7 +25,7 @@ class ReloadView(ApiModel):
 
 
 class TrendStepView(ApiModel):
-    """One step of a trend. The rate and its 95 % interval are null where no answer was scored."""
+    """One step of a trend. The rate and its 95 % interval are null if no answer was scored."""
 
     at: float
     """When the step begins."""

@@ -29,7 +29,7 @@ def _web_address(url: str) -> str:
         raise ValueError("an address must have no user name and no password: it goes out with every alert")
     if not url.isascii() or not url.isprintable() or " " in url:
         raise ValueError("an address must be plain ASCII without spaces")
-    _ = parts.port  # raises where it is not a port
+    _ = parts.port  # raises if it is not a port
     return url
 
 

@@ -40,11 +40,11 @@ class WhyRequestView(ApiModel):
     cause: CauseName
     """The cause, as one word."""
     reason: str
-    """The reason of a `skipped` or `unscored` result, where there is one."""
+    """The reason of a `skipped` or `unscored` result, if there is one."""
     conclusion: str
     """The cause, in one sentence."""
     setting: str
-    """The one setting that would change it; empty where none would."""
+    """The one setting that would change it; empty if none would."""
     steps: list[WhyStepView]
 
 
@@ -57,11 +57,11 @@ class WhyView(ApiModel):
     cause: CauseName
     """The cause, as one word."""
     reason: str
-    """The reason of a `skipped` or `unscored` result, where there is one."""
+    """The reason of a `skipped` or `unscored` result, if there is one."""
     conclusion: str
     """The cause, in one sentence."""
     setting: str
-    """The one setting that would change it; empty where none would."""
+    """The one setting that would change it; empty if none would."""
     steps: list[WhyStepView]
     requests: list[WhyRequestView]
     """The same for each request of a trace that contains several; else empty."""

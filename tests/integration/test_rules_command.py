@@ -55,7 +55,7 @@ def test_the_default_configuration_alerts_on_regressions(tmp_path: Path) -> None
     alerts = {rule.get("alert") for group in rules["groups"] for rule in group["rules"]}
     assert "RagDefectRateRegression" in alerts
     checked = CliRunner().invoke(app, ["check", "-c", str(tmp_path / "empty.yaml")])
-    assert "when it has clearly risen above the week before (default), once three days are known" in checked.stdout
+    assert "when it has clearly risen above the week before (default), after three days of data" in checked.stdout
 
 
 def test_a_format_that_does_not_exist_is_refused(config: Path) -> None:

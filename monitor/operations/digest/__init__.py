@@ -1,4 +1,4 @@
-"""The digest of a period, such as a week: rates against the period before, incidents, what to mend, cost, coverage.
+"""The digest of a period, such as a week: rates compared with the period before, incidents, fixes, cost, coverage.
 
 build_digest(digest_request(config, before=..., since=..., until=...)).rates[0].verdict
 """
@@ -32,25 +32,26 @@ RATES_AT_MOST: Final = 200
 """Pairs of app and evaluator in a digest: those with the most judged answers."""
 
 APPS_AT_MOST: Final = 3
-"""A digest has the documents and unanswered questions of so many apps: those with the most judged answers."""
+"""Apps whose documents and unanswered questions are in a digest: those with the most judged answers."""
 
 INCIDENTS_AT_MOST: Final = 100
 DOCUMENTS_AT_MOST: Final = 100
 
 Verdict: TypeAlias = Literal["rose", "fell", "no_sure_change", "too_little", "nothing_before", "another_version"]
-"""What can be said of a rate against the period before. `too_little`: even a doubling might not have shown."""
+"""How a rate compares with the period before. `too_little`: there is so little data that even a doubling could be
+missed."""
 
 _FALSE_CHANGES: Final = 0.05
-_LEAST_TOLD: Final = 0.01  # where the rate before was near 0, a rise by one point is what should have shown
-_WHOLE: Final = 0.95  # of the period before must be kept to compare sums with it
+_LEAST_TOLD: Final = 0.01  # if the rate before was near 0, a rise by one point must be detectable
+_WHOLE: Final = 0.95  # share of the period before that must still be stored to compare sums with it
 _ANSWERED: Final = "evaluated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRate:
-    """The defect rate of one app and evaluator in a period, with 95 % limits, and before.
+    """The defect rate of one app and evaluator in a period and in the period before, with 95 % limits.
 
-    `change` is the rate minus the one before. Its limits hold for all rates of a digest together, with 95 % certainty.
+    `change` is the rate minus the rate before. Its limits are simultaneous 95 % limits for all rates of a digest.
     """
 
     app: str
@@ -63,10 +64,10 @@ class ComparedRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeFigures:
-    """What the judges cost in a period, and how often they came to no score, by reason.
+    """The cost of the judges in a period, and how often they produced no score, by reason.
 
-    `evaluations` are those with a score or without one. `seconds` is the mean wall-clock time of those that the judge
-    answered; None: it answered none.
+    `evaluations` counts evaluations with and without a score. `seconds` is the mean wall-clock time of those that the
+    judge answered, or None if it answered none.
     """
 
     dollars: float
@@ -78,7 +79,7 @@ class JudgeFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedShare:
-    """The answers of an app that were evaluated, None if that is not kept, and how many each evaluator judged."""
+    """The number of an app's evaluated answers (None if not stored), and how many of them each evaluator judged."""
 
     app: str
     answers: int | None
@@ -87,10 +88,10 @@ class JudgedShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digest:
-    """A period from `since` up to `until`, against the one of the same kind from `before` on; seconds since 1970.
+    """A period from `since` to `until`, compared with the period before it, from `before` to `since` (Unix seconds).
 
-    `unlisted` is the number of rates that are left out. `judge_before` is None where not all of the period before is
-    kept. No `judge`: no evaluator asks one.
+    `unlisted` is the number of rates that are left out. `judge` is None if no evaluator asks a judge. `judge_before`
+    is also None if the period before is not stored in full.
     """
 
     app: str | None
@@ -108,10 +109,10 @@ class Digest:
 
 
 class DigestRequest(NamedTuple):
-    """What a digest is to be read from: a storage folder, and the evaluators that ask a judge or look at documents.
+    """The sources of a digest: a storage folder, and the evaluators that ask a judge or look at documents.
 
-    The period is from `since` up to `until`, in seconds since 1970; the one that it is compared with begins at
-    `before` and ends at `since`. `app`: only this one.
+    The period is from `since` to `until`, in seconds since 1970; it is compared with the period from `before` to
+    `since`. `app` restricts the digest to one app.
     """
 
     folder: Path
@@ -134,9 +135,9 @@ def digest_request(
 
 
 def build_digest(request: DigestRequest) -> Digest:
-    """Read a digest, also while a monitor writes the history. Takes up to some seconds.
+    """Read a digest, which may take some seconds. A monitor may be writing the history.
 
-    Raises `MonitorError` where the history cannot be read.
+    Raises `MonitorError` if the history cannot be read.
     """
     folder, asking, grounding, before, since, until, app = request
     reader = PeriodReader(folder / files.HISTORY)
@@ -163,7 +164,7 @@ def build_digest(request: DigestRequest) -> Digest:
 
 
 def _newest_versions(found: Iterable[PeriodRate]) -> list[PeriodRate]:
-    """Return of each app and evaluator the version that was used last: another one is another instrument."""
+    """Return the version used last, for each app and evaluator: rates of different versions are not comparable."""
     newest: dict[tuple[str, str], PeriodRate] = {}
     for one in found:
         known = newest.get((one.app, one.evaluator))
@@ -173,7 +174,7 @@ def _newest_versions(found: Iterable[PeriodRate]) -> list[PeriodRate]:
 
 
 def _changes(now: Sequence[PeriodRate], past: Mapping[tuple[str, str, str], PeriodRate]) -> list[ComparedRate]:
-    """Compare the rates; the chance of any false change is shared out among all that are compared."""
+    """Compare the rates, and divide the accepted chance of any false change among all comparisons."""
     compared = sum((one.app, one.evaluator, one.version) in past for one in now)
     z = NormalDist().inv_cdf(1 - _FALSE_CHANGES / 2 / max(compared, 1))
     other_versions = {(app, evaluator) for app, evaluator, _ in past}
@@ -228,7 +229,7 @@ def _coverage(folder: Path, rates: Sequence[PeriodRate], since: float, until: fl
     answers: dict[str, int] = defaultdict(int)
     try:
         sums = RequestLogReader(folder / files.REQUEST_LOG).sums(since, until - 1)
-    except MonitorError:  # it is off, or cannot be read
+    except MonitorError:  # the request log is off, or cannot be read
         sums = []
     for one in sums:
         if one.step.step == _ANSWERED and not one.step.evaluator:
@@ -241,7 +242,7 @@ def _coverage(folder: Path, rates: Sequence[PeriodRate], since: float, until: fl
 
 
 def _incidents(request: DigestRequest) -> Iterable[IncidentRecord]:
-    """Return the incidents that were open at some time of the period, the newest first."""
+    """Return the incidents that were open at any time in the period, newest first."""
     try:
         reader = IncidentReader(request.folder / files.INCIDENTS)
         found = reader.newest(since=request.since, app=request.app, limit=INCIDENTS_AT_MOST)
@@ -253,7 +254,7 @@ def _incidents(request: DigestRequest) -> Iterable[IncidentRecord]:
 def _documents(
     request: DigestRequest, rates: Sequence[PeriodRate], grounding: Sequence[str]
 ) -> Iterable[DocumentsReport]:
-    """Compare the documents of each app by the evaluator of their use that judged most of its answers."""
+    """Compare the documents of each app, by the grounding evaluator that judged most of its answers."""
     by_app: dict[str, str] = {}
     for one in rates:  # the most judged first
         if one.evaluator in grounding:
@@ -300,7 +301,7 @@ def as_object(digest: Digest) -> dict[str, Any]:
 
 
 def to_mend(report: DocumentsReport) -> list[DocumentUse]:
-    """Return the documents to look at: those surely worse than the rest, then those that no answer uses."""
+    """Return the documents to look at: those significantly worse than the rest, then those that no answer uses."""
     worse = [one for one in report.documents if one.surely_worse and not one.beside]
     unused = in_order([one for one in report.documents if one.never_used and one not in worse], "retrieved")
     return [*worse, *unused][:DOCUMENTS_AT_MOST]

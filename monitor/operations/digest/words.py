@@ -125,8 +125,10 @@ def _unanswered(report: UnansweredReport, quote: Quote) -> Iterator[str]:
     if report.rate is None or not report.unanswered:
         return
     rate = f"{percent(report.rate.rate)} ({percent(report.rate.lower)} to {percent(report.rate.upper)})"
-    trends = {"rise": ", significantly more than before", "fall": ", significantly fewer than before"}
-    trend = trends.get(report.change, "")
+    trend = {
+        "rise": ", significantly more than before",
+        "fall": ", significantly fewer than before",
+    }.get(report.change, "")
     yield f"{quote(report.app)}: {rate} of {number_of(report.questions, 'question')}{trend}."
     topics = [one for one in report.topics if one.name != OTHER][:_TOPICS_SHOWN]
     if topics:

@@ -19,10 +19,10 @@ __all__ = ["Finding", "Level", "examine", "failed", "ok", "warning"]
 
 
 async def examine(config: Config, *, call_judges: bool = True, clock: Clock | None = None) -> AsyncIterator[Finding]:
-    """Yield a finding for each check. A monitor that runs with this configuration is not disturbed.
+    """Yield a finding for each check. This does not disturb a monitor that runs with this configuration.
 
-    `call_judges`: make about ten short calls to each judge, at their price; otherwise only check that there is a key.
-    Blocks the event loop for some seconds where addresses do not respond.
+    `call_judges`: make about ten short calls to each judge, which are paid; otherwise only check that there is a key.
+    Blocks the event loop for some seconds if addresses do not respond.
     """
     for finding in _kept("this machine", check_local(config, clock or SystemClock())):
         yield finding
@@ -37,8 +37,8 @@ async def examine(config: Config, *, call_judges: bool = True, clock: Clock | No
 
 
 def _kept(place: str, findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Yield the findings of a check. An exception is one more of them, so that the rest is not lost."""
+    """Yield the findings of a check. An exception becomes one more finding, so that the others are not lost."""
     try:
         yield from findings
-    except Exception as error:  # noqa: BLE001 - as said
+    except Exception as error:  # noqa: BLE001 - any exception becomes a finding
         yield broken(place, error)

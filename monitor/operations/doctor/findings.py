@@ -1,4 +1,4 @@
-"""What a check has found: how bad it is, where it stands in the configuration, and how to fix it."""
+"""The finding of a check: how serious it is, its place in the configuration, and how to fix it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Level: TypeAlias = Literal["ok", "warning", "failed"]
 class Finding:
     """The result of one check.
 
-    `place` is where it stands in the configuration; `fix` says what to do, empty where all is well.
+    `place` is its place in the configuration; `fix` says what to do, and is empty if nothing is wrong.
     """
 
     level: Level
@@ -37,6 +37,6 @@ def failed(place: str, message: str, fix: str) -> Finding:
 
 
 def broken(place: str, error: Exception) -> Finding:
-    """Report that a check itself raised an exception, so that no more of its findings come."""
-    message = f"its checks ended with {type(error).__name__}, which is an error in the monitor"
-    return failed(place, message, "report it as a bug, with the version; the other findings hold")
+    """Report that a check itself raised an exception and so yields no more findings."""
+    message = f"its checks ended with {type(error).__name__}, which is a bug in the monitor"
+    return failed(place, message, "report the bug, with the version; the other findings are valid")

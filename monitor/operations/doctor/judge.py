@@ -32,7 +32,7 @@ from monitor.stages import Judge, Prompt, Question, Runtime
 from monitor.telemetry.metrics import total
 
 _KNOWN: Final = {"canary-01": False, "canary-02": False, "canary-03": False, "canary-04": True, "canary-05": True}
-"""Canary cases, and whether the answer is a defect: two of them are not grounded in what was retrieved."""
+"""Canary cases, and whether the answer is a defect: two of the answers are not grounded in the retrieved context."""
 
 _LEAST_RIGHT: Final = 4
 _MAX_CLOCK_OFFSET: Final = 60.0
@@ -61,7 +61,7 @@ _WORD: Final = Prompt("doctor", (Message("user", "Reply with the word yes."),), 
 
 
 def check_keys(config: Config) -> Iterator[Finding]:
-    """Yield whether each judge has a key, without using it."""
+    """Yield a finding on whether each judge has a key, without using the key."""
     for name, settings in config.all_judges.items():
         place = place_of(name)
         if settings.model is None or settings.is_classifier:
@@ -78,7 +78,7 @@ def check_keys(config: Config) -> Iterator[Finding]:
         elif os.environ.get(variable):
             yield ok(place, f"no `api_key`, but {variable} is set (not verified)")
         else:
-            fix = f"set `api_key` or {variable}, unless the provider needs none or another variable"
+            fix = f"set `api_key` or {variable}, unless the provider needs no key or reads another variable"
             yield warning(place, f"no `api_key`, and {variable} is not set", fix)
 
 
@@ -134,7 +134,7 @@ async def _one(config: Config, name: str, place: str, settings: JudgeSettings) -
 
 def _temperature(place: str, settings: JudgeSettings) -> Finding:
     if settings.temperature is None:
-        return ok(place, "uses the temperature of the provider, as configured")
+        return ok(place, "uses the provider's default temperature, as configured")
     if "temperature" in takes(settings.model or ""):
         return ok(place, f"uses temperature {settings.temperature:g}")
     fix = "nothing to do; `rag-monitor try` shows how often its results flip"
@@ -143,7 +143,7 @@ def _temperature(place: str, settings: JudgeSettings) -> Finding:
 
 def _form(place: str, exchanges: list[Exchange]) -> Iterator[Finding]:
     if any(one.call.response_format is None for one in exchanges):
-        fix = "nothing to do: the prompt asks for JSON and replies are parsed strictly; models with schemas err less"
+        fix = "nothing to do: the prompt asks for JSON and replies are parsed strictly; a model with schemas errs less"
         yield warning(place, "the provider does not accept a JSON schema", fix)
     elif len(exchanges) > 1:
         fix = "use a model or server that enforces the schema: each malformed reply costs a second call"
@@ -160,7 +160,7 @@ def _clock(place: str, exchanges: list[Exchange], clock: Clock) -> Iterator[Find
         return
     if abs(off) > _MAX_CLOCK_OFFSET:
         ahead = "ahead of" if off > 0 else "behind"
-        fix = "set this machine's clock (NTP): results would look late, and windows be wrong"
+        fix = "set this machine's clock (NTP): otherwise results look late and windows are wrong"
         yield warning("clock", f"this machine is {abs(off):.0f} s {ahead} the provider of {place}", fix)
     else:
         yield ok("clock", f"agrees with the provider of {place} within a minute")
@@ -177,7 +177,7 @@ async def _logprobs(place: str, judge: Judge) -> Finding:
 
 
 def _grounding_evaluator(config: Config, name: str) -> ConfiguredEvaluator:
-    """Return an evaluator of this judge that checks grounding, else the default one for it."""
+    """Return a grounding evaluator of this judge; if there is none, the default grounding evaluator for it."""
     mine = [one for one in config.configured_evaluators if one.judge == name and one.evaluator.cost == "judge"]
     grounding = (one for one in mine if one.evaluator.measures == "grounding" and "context" in one.evaluator.needs)
     kind = "hhem" if config.all_judges[name].is_classifier else "groundedness"

@@ -1,4 +1,4 @@
-"""Checks the Kafka brokers: whether they respond, have the topics, and allow this user to use them."""
+"""Checks that the Kafka brokers respond, have the topics, and allow this user to use them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.operations.doctor.local import components, connects
 from monitor.transport.kafka.connection import KafkaConnection, quiet_client
 
 _BITS: Final = {"READ": 3, "WRITE": 4, "DESCRIBE": 8}
-"""Operations as brokers number them (Kafka protocol, `AclOperation`)."""
+"""The brokers' numbers of operations (Kafka protocol, `AclOperation`)."""
 _UNKNOWN: Final = -(2**31)
 _TIMEOUT_MS: Final = 5000
 
@@ -25,7 +25,7 @@ def check_brokers(config: Config) -> Iterator[Finding]:
 
 
 def _wanted(part: Any) -> dict[str, str]:
-    """Return the topics, and the operation that must be allowed on each."""
+    """Return the topics and the operation that must be allowed on each."""
     letters = {part.dead_letters: "WRITE"} if part.dead_letters is not None else {}
     if hasattr(part, "topics"):
         return {**dict.fromkeys(part.topics, "READ"), **letters}
@@ -74,7 +74,7 @@ def _connection(place: str, part: KafkaConnection) -> Iterator[Finding]:
 
 
 def topic_finding(place: str, topic: str, operation: str, description: Any, *, known: bool) -> Finding:
-    """Return the finding on one topic: `description` is the broker's, `known`: the broker lists it."""
+    """Return the finding on one topic. `description` comes from the broker; `known`: the broker lists the topic."""
     partitions = len(description.get("partitions") or ()) if description is not None else 0
     if not known or not partitions:
         message = f"the topic {topic!r} does not exist, or this user may not describe it"
@@ -93,7 +93,7 @@ def topic_finding(place: str, topic: str, operation: str, description: Any, *, k
 
 
 def _may_join(client: Any, group: str) -> bool:
-    """Return whether this user may join the group, which need not exist yet.
+    """Return whether this user may join the group, even if the group does not exist yet.
 
     A broker describes only groups that exist. Leaving a group needs the same permission as joining it, and removing a
     member that was never there changes nothing.
@@ -119,7 +119,7 @@ def _past(operation: str) -> str:
 
 
 def _allowed(description: Any) -> set[str] | None:
-    """Return the operations that this user may do; None if the broker does not say."""
+    """Return the operations that this user may perform; None if the broker does not report them."""
     found = description.get("topic_authorized_operations", description.get("authorized_operations"))
     if isinstance(found, list):
         return {str(one) for one in found}

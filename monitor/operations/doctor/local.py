@@ -26,14 +26,14 @@ from monitor.transport.http.listener import ListenerOptions, bind, in_words
 
 _DAY: Final = 86_400.0
 _SOON: Final = 14 * _DAY
-_HISTORY: Final = 1024**3  # what the history may take beside the spool
+_HISTORY: Final = 1024**3  # maximum size of the history, in addition to the spool
 _CONNECT_TIMEOUT: Final = 3.0
 _NO_CHECK_TIME: Final = 0x200000  # X509_V_FLAG_NO_CHECK_TIME of OpenSSL, for which `ssl` has no name
-_FLIGHTS: Final = 3  # messages that each side of a TLS handshake sends, at most
+_FLIGHTS: Final = 3  # maximum number of messages that each side sends in a TLS handshake
 
 
 def check_local(config: Config, clock: Clock) -> Iterator[Finding]:
-    """Yield all findings that cost nothing."""
+    """Yield all findings of checks that cost nothing."""
     yield check_storage(config)
     parts = list(components(config))
     running = _monitor_runs(config)
@@ -57,7 +57,7 @@ def components(config: Config) -> Iterator[tuple[str, Any]]:
 
 
 def check_storage(config: Config) -> Finding:
-    """Check that the storage folder is of no newer version, can be written, and has room for what it may hold."""
+    """Check that no newer version wrote the storage folder, that it is writable, and that it has enough free space."""
     path = config.storage.path
     try:
         refuse_newer(path)
@@ -159,7 +159,7 @@ def _tls(place: str, tls: Any, clock: Clock, *, of_client: bool) -> Iterator[Fin
 
 
 def expiry(place: str, name: str, found: list[Validity], now: float, fix: str) -> Finding:
-    """Say for how long all certificates of a file are valid."""
+    """Return a finding on how long all certificates of a file are valid."""
     if not found:
         return ok(place, f"{name} can be read")
     begins, ends = max(one.begins for one in found), min(one.ends for one in found)
@@ -185,7 +185,7 @@ def _tokens(place: str, auth: Any) -> Iterator[Finding]:
 
 
 def _address(place: str, url: str) -> Finding:
-    """Check whether something listens there. Sends nothing: a key is first used with the first result."""
+    """Check whether something listens at `url`. Sends nothing, so a key stays unverified until the first result."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     where = in_words(parts.hostname or "", port)
@@ -205,9 +205,9 @@ class Validity(NamedTuple):
 
 
 def authorities(path: Path) -> list[Validity]:
-    """Return the validity of each certificate of an authority in a PEM file; of others there is none.
+    """Return the validity of each CA certificate in a PEM file; other certificates are left out.
 
-    Raises `ValueError` where the file cannot be read or holds no certificate.
+    Raises `ValueError` if the file cannot be read or contains no certificate.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
@@ -218,10 +218,10 @@ def authorities(path: Path) -> list[Validity]:
 
 
 def own_certificate(cert_file: Path, key_file: Path, *, password: str = "", of_client: bool = False) -> Validity:
-    """Return the validity of the certificate that this process shows, as a server or `of_client`.
+    """Return the validity of the certificate that this process presents as a server or, with `of_client`, as a client.
 
-    Makes a TLS handshake in memory, in which the other side verifies the certificate, but for its dates. Raises
-    `ValueError` where a file cannot be read, key and certificate do not match, or it is not for this purpose.
+    Makes a TLS handshake in memory, in which the other side verifies the certificate except for its dates. Raises
+    `ValueError` if a file cannot be read, key and certificate do not match, or the certificate is not for this purpose.
     """
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
@@ -243,7 +243,7 @@ def own_certificate(cert_file: Path, key_file: Path, *, password: str = "", of_c
     except (ssl.SSLError, OSError) as error:
         raise ValueError(_reason(error)) from None
     if not shown:
-        raise ValueError("the certificate was not shown in a handshake")
+        raise ValueError("the certificate was not presented in a handshake")
     return _validity(shown)
 
 
