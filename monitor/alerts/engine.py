@@ -1,6 +1,7 @@
 """Decides in process which alerts fire, from what this process saw: the same alerts that `prometheus/` writes as rules.
 
-`conditions/` and `self_alerts/` find out what is wrong now; the engine turns that into lasting states.
+`threshold.py`, `regression.py`, `severe.py` and `self_alerts/` find out what is wrong now; the engine turns that into
+lasting states.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def defect_rate_high(
     labels: Mapping[str, str] | None = None,
     about: RateAlert = DEFECT_RATE,
 ) -> Rule:
-    """Make the rule: any window is surely above the threshold, unless the shortest is likely below it.
+    """Make the rule: any window is clearly above the threshold, unless the shortest is likely below it.
 
     Thresholds are by app and evaluator; each version has an alert of its own, as long as some process uses it. `series`
     selects the defect rules, `which` the thresholds; `labels` are added to the alert; `about` is its name and wording.

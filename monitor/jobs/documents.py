@@ -55,8 +55,8 @@ class DocumentUse:
     than the answers without it by more than chance explains; `beside`: only together with this other document, which is
     worse. `compared`: false if it has too few answers, or nearly all. `known_use` is the number of answers for which it
     is known whether they use it, `used` the weighted share that does, `never_used` whether none does. `before`: the
-    rate in the period before; `change`: whether the rate surely differs from it. `example`: the newest bad answer's
-    request.
+    rate in the period before; `change`: whether the rate differs significantly from it. `example`: the request of the
+    newest bad answer.
     """
 
     address: str
@@ -140,9 +140,9 @@ def documents_report(stored: Answers, request: DocumentsRequest, now: float) -> 
 def in_order(documents: Iterable[DocumentUse], order: Order) -> list[DocumentUse]:
     """Sort documents.
 
-    `worst`: surely worse ones first, then by the lower limit of their rate. `unused`: never used ones first, then by
-    the upper limit of the share that uses them. `retrieved`: by the number of answers. `rise`: sure rises first, then
-    by how far the rate rose.
+    `worst`: significantly worse ones first, then by the lower limit of their rate. `unused`: never used ones first,
+    then by the upper limit of the share that uses them. `retrieved`: by the number of answers. `rise`: significant
+    rises first, then by how far the rate rose.
     """
     if order == "retrieved":
         return sorted(documents, key=lambda one: (-one.answers, one.address))
@@ -295,6 +295,6 @@ def _document(
 
 
 def change_of(before: Sums, now: Sums, limit: float) -> Change:
-    """Return whether a rate surely differs from the earlier one; `limit` is in standard deviations."""
+    """Return whether a rate differs significantly from the earlier one; `limit` is in standard deviations."""
     found = difference(before, now, limit) if before.judged >= LEAST_CASES <= now.judged else None
     return "" if found is None or not found.clear else "rise" if found.value > 0 else "fall"

@@ -53,7 +53,7 @@ class UnansweredTopic:
 
     `asked` and `unanswered` count the questions that were looked at; `requests` is how many unanswered requests they
     stand for, and `share` their part of all unanswered ones. `rate` is the weighted part of the topic's questions that
-    is unanswered, with 95 % limits, `before` the same for the period before, `change` whether the two surely differ.
+    is unanswered, with 95 % limits, `before` the same for the period before, `change` whether they differ.
     `surely_more`: more often unanswered than other topics, by more than chance explains. `examples` are the newest,
     from different people if possible.
     """

@@ -1,4 +1,4 @@
-"""Finds groups of answers that are surely worse than the rest, such as those given the same document.
+"""Finds groups of answers that are significantly worse than the rest, such as those given the same document.
 
 As in a diagnosis, the test is the exact tail on effective counts of sessions, in blocks of time, so that a group is not
 found worse only because all answers of its hours were. One level is shared out among the groups that are tried
@@ -22,7 +22,7 @@ from monitor.statistics.diagnosis.rounds import time_blocks
 from monitor.statistics.rates import Sums
 
 FALSE_FINDINGS: Final = 0.05
-"""The probability that a comparison calls any group surely worse although none is."""
+"""The probability that a comparison calls any group significantly worse although none is."""
 
 LEAST_CASES: Final = 5
 """The answers that a group needs to be compared."""
@@ -50,7 +50,7 @@ class ComparedGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupComparison:
-    """All groups, the sums of all answers, how many groups were compared, and the z that surely worse ones reach."""
+    """All groups, the sums of all answers, how many groups were compared, and the z of significantly worse ones."""
 
     groups: tuple[ComparedGroup, ...]
     whole: Sums
@@ -109,7 +109,7 @@ def corrected_z(tried: int, *, sides: int = 1) -> float:
 def _found(
     prepared: Prepared, tried: Mapping[int, Sequence[int]], first: Mapping[int, float], limit: float
 ) -> list[int]:
-    """Return the groups that are surely worse, even without the answers of the groups found before them."""
+    """Return the groups that are significantly worse, even without the answers of the groups found before them."""
     rows, factors = prepared.rows, prepared.factors
     found: list[int] = []
     left, tested = set(range(len(rows))), dict(first)

@@ -53,8 +53,8 @@ class DeliveryState:
 
     A firing alert is sent again after `resend` seconds, because the receiver forgets it; None: sent once. After
     `forgets_after` seconds without a notification the receiver ends it by itself, so its resolution is not sent; None:
-    never. `inhibits`: hold an alert back while another one that explains it fires (`inhibition.py`). `late_diagnosis`:
-    send, once, a diagnosis that was not ready when its alert was sent.
+    never. `inhibits`: hold an alert back while another one that explains it fires (`catalogue.held_back`).
+    `late_diagnosis`: send, once, a diagnosis that was not ready when its alert was sent.
     """
 
     def __init__(

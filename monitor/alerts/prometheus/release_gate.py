@@ -78,7 +78,7 @@ def began(part: GateSubject) -> str:
 
 
 def rate_state(part: GateSubject, window: str, limit: str) -> str:
-    """Write a query for 1: some version's rate is surely above `limit`; -1: all versions' are surely below; else 0.
+    """Write a query for 1: some version's rate is clearly above `limit`; -1: all versions' are clearly below; else 0.
 
     It reads the limits that the rules record, so `window` is one of `rates.SHOWN`, or a placeholder for one of them.
     """
@@ -87,7 +87,7 @@ def rate_state(part: GateSubject, window: str, limit: str) -> str:
 
 
 def ratio_state(now: GateSubject, base: GateSubject, window: str, times: str) -> str:
-    """Write a query for 1: the rate of `now` is surely more than `times` that of `base`; -1: surely less; else 0.
+    """Write a query for 1: the rate of `now` is clearly more than `times` that of `base`; -1: clearly less; else 0.
 
     For 1, some version is enough. Both sides are read over the same window.
     """

@@ -1,4 +1,4 @@
-"""Groups of answers that are surely worse than the rest: planted ones are found, company and bad hours not blamed."""
+"""Groups of answers that are worse than the rest: planted ones are found, company and bad hours not blamed."""
 
 from __future__ import annotations
 
