@@ -9,7 +9,7 @@ Defect rates are compared with limits, and with the rates of another version of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -276,30 +276,42 @@ def _side_by_side(
 def _with_previous(
     limit: Limit, criteria: Criteria, previous: Previous, source: SumsSource, now: float, *, notes: list[str]
 ) -> Iterator[Check]:
-    since = now - criteria.since
-    releases = source.releases(limit.evaluator, criteria.side.app, since)
-    apps: list[str | None] = [*sorted(releases)]
-    for app in apps or [criteria.side.app]:
-        release = releases.get(app or "")
-        start = max(since, release.at) if release else since
+    since, wanted = now - criteria.since, criteria.side.app
+    releases = source.releases(limit.evaluator, wanted, since)
+    for app, release in sorted(releases.items()):
+        start = max(since, release.at)
         length = max(now - start, 1.0)
         side = Side(app)
         found = _summed(source.blocks(side, limit.evaluator, start, now, length))
-        base: Mapping[ResultKey, list[Sums]] = {}
-        if release:
-            length = min(max(length, _LEAST_BLOCK, previous.baseline / _MAX_BLOCKS), previous.baseline)
-            base = source.blocks(side, limit.evaluator, release.at - previous.baseline, release.at, length)
-            notes += [f"{app}: {text}" for text in (release.note,) if text]
-        else:
-            notes.append(f"{app or limit.evaluator}: no previous version is known to compare with")
-        before = (
-            f"the {format_duration(previous.baseline)} before {release.text or 'the change'}" if release else "none"
-        )
+        length = min(max(length, _LEAST_BLOCK, previous.baseline / _MAX_BLOCKS), previous.baseline)
+        base = source.blocks(side, limit.evaluator, release.at - previous.baseline, release.at, length)
+        notes += [f"{app}: {text}" for text in (release.note,) if text]
+        before = f"the {format_duration(previous.baseline)} before {release.text or 'the change'}"
         usual = _usual(source, limit.evaluator, app, now)
-        for key, sums in (found or {ResultKey(app or "", ""): Sums()}).items():
+        for key, sums in (found or {ResultKey(app, ""): Sums()}).items():
             if limit.rate is not None:
                 yield _rate(limit, key, sums, limit.rate, usual)
             yield _ratio(limit, key, sums, Base.of(base.get(key, [])), times=criteria.times, against=before)
+    if wanted not in releases:
+        yield from _without_previous(limit, criteria, source, now, others=releases, notes=notes)
+
+
+def _without_previous(
+    limit: Limit, criteria: Criteria, source: SumsSource, now: float, *, others: Collection[str], notes: list[str]
+) -> Iterator[Check]:
+    """Check the apps of which only one version is known: all but the `others`. Nothing passes as compared."""
+    start, wanted = now - criteria.since, criteria.side.app
+    every = _summed(source.blocks(Side(wanted), limit.evaluator, start, now, criteria.since))
+    found = {key: sums for key, sums in every.items() if key.app not in others}
+    if not found and not others:
+        found = {ResultKey(wanted or "", ""): Sums()}
+    usual = _usual(source, limit.evaluator, wanted, now) if found else {}
+    apps = sorted({key.app for key in found})
+    notes += [f"{app or limit.evaluator}: no previous version is known to compare with" for app in apps]
+    for key, sums in found.items():
+        if limit.rate is not None:
+            yield _rate(limit, key, sums, limit.rate, usual)
+        yield _ratio(limit, key, sums, Base(Sums()), times=criteria.times, against="none")
 
 
 def _usual(source: SumsSource, evaluator: str, app: str | None, now: float) -> Mapping[ResultKey, float]:

@@ -9,9 +9,10 @@ import pytest
 from monitor.errors import ConfigError
 from monitor.model.outcome import RateScope
 from monitor.model.service_version import SeenVersion, ServiceVersion
-from monitor.operations.gate import ResultKey, Side
+from monitor.operations.gate import Criteria, Limit, Previous, ResultKey, Side, decide
 from monitor.operations.gate import sums as module
 from monitor.operations.gate.sums import HistorySums, newest
+from monitor.statistics.gating import GateDecision
 from monitor.storage.history.tables import create, insert
 from tests.support.results import judged
 
@@ -96,3 +97,27 @@ def test_more_results_than_can_be_read_are_an_error_and_not_a_part_of_them(
 def test_where_there_is_no_history_the_place_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.db"):
         HistorySums(tmp_path / "nowhere.db")
+
+
+def test_beside_an_app_with_a_release_those_without_one_are_checked_too(tmp_path: Path) -> None:
+    """The shop has released 2.0, which is as good as 1.9; the bank, of which one version is known, is bad."""
+    path = tmp_path / "history.db"
+    db = create(path)
+    results = [judged(number, 4.0, weight=1.0) for number in range(6000)]
+    for number, one in enumerate(results):
+        object.__setattr__(one, "service_version", ServiceVersion(service="2.0" if number >= 3000 else "1.9"))
+        object.__setattr__(one, "defect", number % 20 == 0)
+    results += [judged(10_000 + number, 1.0, app="bank", evaluated_at=BEGAN + 4000) for number in range(50)]
+    insert(db, results, texts=False)
+    db.close()
+    criteria = Criteria([Limit("groundedness", 0.1)], since=3000.0, against=Previous(baseline=3600.0))
+    report = decide(criteria, HistorySums(path), now=BEGAN + 6000)
+    found = {(one.app, one.kind): one.decision.answer for one in report.checks}
+    assert found == {
+        ("shop", "rate"): GateDecision.PASS,
+        ("shop", "ratio"): GateDecision.PASS,
+        ("bank", "rate"): GateDecision.FAIL,
+        ("bank", "ratio"): GateDecision.NOT_ENOUGH_DATA,
+    }
+    assert report.answer is GateDecision.FAIL
+    assert report.notes == ["bank: no previous version is known to compare with"]
