@@ -45,6 +45,7 @@ _FALSE_CHANGES: Final = 0.05
 _LEAST_TOLD: Final = 0.01  # if the rate before was near 0, a rise by one point must be detectable
 _WHOLE: Final = 0.95  # share of the period before that must still be stored to compare sums with it
 _ANSWERED: Final = "evaluated"
+_SCORED: Final = ("score", "late", "non_production")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +142,8 @@ def build_digest(request: DigestRequest) -> Digest:
     """
     folder, asking, grounding, before, since, until, app = request
     reader = PeriodReader(folder / files.HISTORY)
-    now = _newest_versions(one for one in reader.rates(since, until) if app in (None, one.app))
+    found = [one for one in reader.rates(since, until) if app in (None, one.app)]
+    now = _newest_versions(found)
     past = {(one.app, one.evaluator, one.version): one for one in reader.rates(before, since)}
     listed = sorted(now, key=lambda one: (-one.sums.judged, one.app, one.evaluator))
     rates = _changes(listed[:RATES_AT_MOST], past)
@@ -156,7 +158,7 @@ def build_digest(request: DigestRequest) -> Digest:
         unlisted=len(now) - len(rates),
         judge=_health(reader.judge_use(since, until), asking, app) if asking else None,
         judge_before=_health(reader.judge_use(before, since), asking, app) if asking and whole else None,
-        coverage=tuple(_coverage(folder, listed[:RATES_AT_MOST], since, until)),
+        coverage=tuple(_coverage(folder, listed[:RATES_AT_MOST], found, since, until)),
         incidents=tuple(_incidents(request)),
         documents=tuple(_documents(request, listed, grounding)),
         unanswered=tuple(_unanswered(request, listed)),
@@ -225,8 +227,12 @@ def _health(use: Iterable[JudgeUse], asking: frozenset[str], app: str | None) ->
     )
 
 
-def _coverage(folder: Path, rates: Sequence[PeriodRate], since: float, until: float) -> Iterable[JudgedShare]:
-    answers: dict[str, int] = defaultdict(int)
+def _coverage(
+    folder: Path, rates: Sequence[PeriodRate], found: Iterable[PeriodRate], since: float, until: float
+) -> Iterable[JudgedShare]:
+    """Tell how many answers each evaluator of `rates` has a score of, by any version, in the rates or outside them."""
+    answers: Counter[str] = Counter()
+    scored: Counter[tuple[str, str]] = Counter()
     try:
         sums = RequestLogReader(folder / files.REQUEST_LOG).sums(since, until - 1)
     except MonitorError:  # the request log is off, or cannot be read
@@ -234,9 +240,15 @@ def _coverage(folder: Path, rates: Sequence[PeriodRate], since: float, until: fl
     for one in sums:
         if one.step.step == _ANSWERED and not one.step.evaluator:
             answers[one.step.app] += one.number
+        elif one.step.step in _SCORED:
+            scored[one.step.app, one.step.evaluator] += one.number
+    live: Counter[tuple[str, str]] = Counter()
+    for rate in found:
+        live[rate.app, rate.evaluator] += rate.sums.judged
     judged: dict[str, dict[str, int]] = defaultdict(dict)
     for rate in rates:
-        judged[rate.app][rate.evaluator] = rate.sums.judged
+        key = rate.app, rate.evaluator
+        judged[rate.app][rate.evaluator] = max(live[key], scored[key])  # external scores are in no request log
     for app in sorted(judged):
         yield JudgedShare(app=app, answers=answers.get(app), judged=judged[app])
 

@@ -175,6 +175,28 @@ def test_coverage_is_the_share_of_the_answers_that_each_evaluator_judged(tmp_pat
     assert "shop: 200 answers, judged 10 % by groundedness." in words(found)
 
 
+def test_coverage_counts_scores_outside_the_rates_and_those_of_every_version(tmp_path: Path) -> None:
+    """Of 100 answers 20 are not production and 10 late; the prompt of the judge changed after half of the others."""
+    steps = {("otlp_http", "", "evaluated"): 100}
+    steps |= {("", "groundedness", step): number for step, number in (("score", 70), ("late", 10))}
+    steps["", "groundedness", "non_production"] = 20
+    with closing(store.create(tmp_path / files.REQUEST_LOG)) as db:
+        at = int(SINCE // 60 * 60 + 60)
+        counted = {
+            Minute(at, RequestStep("shop", *step)): StepCount(number, number, SINCE + 61)
+            for step, number in steps.items()
+        }
+        store.insert(db, [], counted)
+    before = week(0, 35, 1, SINCE - 3.5 * DAY, version="v0")
+    found = digest(tmp_path, before, week(1000, 35, 1, SINCE, version="v1"))
+    assert "shop: 100 answers, judged 100 % by groundedness." in words(found)
+
+
+def test_coverage_without_a_request_log_counts_every_version(tmp_path: Path) -> None:
+    found = digest(tmp_path, week(0, 20, 1, SINCE - 1, version="v0"), week(1000, 20, 1, SINCE, version="v1"))
+    assert "shop: 39 by groundedness." in words(found)
+
+
 def test_without_a_request_log_it_says_that_the_number_of_answers_is_not_kept(tmp_path: Path) -> None:
     found = digest(tmp_path, week(0, 20, 1, SINCE))
     assert "shop: 20 by groundedness. How many answers there were is not kept." in words(found)
