@@ -91,8 +91,8 @@ class JudgedShare:
 class Digest:
     """A period from `since` to `until`, compared with the period before it, from `before` to `since` (Unix seconds).
 
-    `unlisted` is the number of rates that are left out. `judge` is None if no evaluator asks a judge. `judge_before`
-    is also None if the period before is not stored in full.
+    `unlisted` is the number of rates that are left out. `judge` is None if no evaluator asks a judge or has asked one.
+    `judge_before` is also None if the period before is not stored in full.
     """
 
     app: str | None
@@ -149,6 +149,8 @@ def build_digest(request: DigestRequest) -> Digest:
     rates = _changes(listed[:RATES_AT_MOST], past)
     begin = reader.begin()
     whole = begin is not None and begin - before <= (1 - _WHOLE) * (since - before)
+    use, use_before = reader.judge_use(since, until), reader.judge_use(before, since)
+    asking |= {one.evaluator for one in (*use, *use_before) if one.calls}  # also those that are gone by now
     return Digest(
         app=app,
         before=before,
@@ -156,8 +158,8 @@ def build_digest(request: DigestRequest) -> Digest:
         until=until,
         rates=tuple(sorted(rates, key=_order)),
         unlisted=len(now) - len(rates),
-        judge=_health(reader.judge_use(since, until), asking, app) if asking else None,
-        judge_before=_health(reader.judge_use(before, since), asking, app) if asking and whole else None,
+        judge=_health(use, asking, app) if asking else None,
+        judge_before=_health(use_before, asking, app) if asking and whole else None,
         coverage=tuple(_coverage(folder, listed[:RATES_AT_MOST], found, since, until)),
         incidents=tuple(_incidents(request)),
         documents=tuple(_documents(request, listed, grounding)),

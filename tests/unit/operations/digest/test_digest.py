@@ -153,6 +153,14 @@ def test_spend_and_the_health_of_the_judge_stand_against_the_week_before(tmp_pat
     assert "Before, 0 % produced none." in text
 
 
+def test_what_was_spent_on_an_evaluator_that_is_gone_is_told_too(tmp_path: Path) -> None:
+    gone = [replace(asked(one, SINCE + one), evaluator="removed") for one in range(6)]
+    unscored = [replace(asked(9, SINCE, UnscoredReason.ERROR), evaluator="local", cost=Cost())]
+    text = words(digest(tmp_path, gone, unscored))
+    assert "Spent $1.50 for 12 calls" in text
+    assert "All 6 evaluations came to a score" in text
+
+
 def test_what_was_spent_is_told_where_the_judge_only_found_that_nothing_was_to_be_judged(tmp_path: Path) -> None:
     cost = Cost(model="m", dollars=0.25, attempts=1, asked=True)
     none = Skipped(SkippedReason.NO_CLAIMS)
