@@ -92,6 +92,8 @@ def lines(report: DocumentsReport, documents: Sequence[DocumentUse], window: flo
     subject = f"{clean(report.evaluator)} of {clean(report.app)}"
     read = f"{'the newest ' if report.cut else ''}{number_of(report.answers, 'answer')}"
     yield f"{subject}, last {format_duration(window)}: {read}, {report.without:,} of them without documents."
+    if report.other_versions:
+        yield f"Not counted: {number_of(report.other_versions, 'answer')} judged by another version of the evaluator."
     if report.rate is not None:
         yield f"Bad: {_rate(report.rate)}."
     for one in documents:

@@ -81,7 +81,8 @@ class DocumentsReport:
 
     `since` is the time of the first answer that was read, later than the period's start if there are more than
     `ANSWERS_AT_MOST` (`cut`). `without`: answers for which no document was retrieved. `left_out`: documents beyond
-    `DOCUMENTS_AT_MOST`. `compared`: how many documents were compared with the rest. `unread`: lines of files that are
+    `DOCUMENTS_AT_MOST`. `compared`: how many documents were compared with the rest. `other_versions`: answers of the
+    period that an older version of the evaluator judged; no figure includes them. `unread`: lines of files that are
     not results.
     """
 
@@ -97,6 +98,7 @@ class DocumentsReport:
     compared: int
     left_out: int
     documents: tuple[DocumentUse, ...]
+    other_versions: int = 0
     unread: int = 0
 
 
@@ -112,8 +114,10 @@ def documents_report(stored: Answers, request: DocumentsRequest, now: float) -> 
     """
     app, evaluator, window = request
     begin = now - window
-    answers = _weighed(stored.judged_answers(app, evaluator, begin, now + 1, ANSWERS_AT_MOST))
-    before = _weighed(stored.judged_answers(app, evaluator, begin - window, begin, ANSWERS_AT_MOST))
+    read = _weighed(stored.judged_answers(app, evaluator, begin, now + 1, ANSWERS_AT_MOST))
+    past_read = _weighed(stored.judged_answers(app, evaluator, begin - window, begin, ANSWERS_AT_MOST))
+    version = read[-1].version if read else ""
+    answers, before = ([one for one in some if one.version == version] for some in (read, past_read))
     compared = compare_groups(_cases(answers))
     past = {factor.value: sums for factor, sums in group_sums(_cases(before)).items()}
     most = sorted(compared.groups, key=lambda one: (-one.sums.judged, one.factor.value))[:DOCUMENTS_AT_MOST]
@@ -124,16 +128,17 @@ def documents_report(stored: Answers, request: DocumentsRequest, now: float) -> 
     return DocumentsReport(
         app=app,
         evaluator=evaluator,
-        since=answers[0].at if len(answers) >= ANSWERS_AT_MOST else begin,
+        since=read[0].at if len(read) >= ANSWERS_AT_MOST else begin,
         until=now,
         answers=len(answers),
         answers_before=len(before),
         without=sum(not one.features.documents for one in answers),
-        cut=len(answers) >= ANSWERS_AT_MOST,
+        cut=len(read) >= ANSWERS_AT_MOST,
         rate=estimate(compared.whole),
         compared=compared.tried,
         left_out=len(compared.groups) - len(most),
         documents=tuple(in_order(documents, "worst")),
+        other_versions=len(read) - len(answers),
     )
 
 

@@ -37,6 +37,7 @@ class _Judged(NamedTuple):
     defect: bool
     score: float
     label: str
+    version: str
 
 
 @dataclass(slots=True)
@@ -97,7 +98,16 @@ class ResultFiles:
         chosen = heapq.nsmallest(limit, found, key=lambda each: each[:2])[::sign]
         return [
             JudgedAnswer(
-                name, one.at, one.weight, one.defect, one.score, features, refused, one.label, one.evaluated_at
+                name,
+                one.at,
+                one.weight,
+                one.defect,
+                one.score,
+                features,
+                refused,
+                one.label,
+                one.evaluated_at,
+                one.version,
             )
             for _, name, one, features, refused in chosen
         ]
@@ -134,7 +144,8 @@ class ResultFiles:
             known.features = features_of(one.case, one.service_version, _FILE_KEY, used=known.used)
             known.text = beginning(one.case.request.query)
         if score is not None and live and one.evaluator == self.evaluator:
-            judged = _Judged(evaluated_at, at, weight, bool(one.defect), float(score.value), str(score.label or ""))
+            said = bool(one.defect), float(score.value), str(score.label or "")
+            judged = _Judged(evaluated_at, at, weight, *said, str(one.version))
             known.judged = max(known.judged or judged, judged)
         if score is not None and one.evaluator == _REFUSALS != self.evaluator:
             known.refusal = bool(one.defect)

@@ -84,6 +84,8 @@ class DocumentsView(ApiModel):
     """How many documents were compared with the rest."""
     left_out: int
     """Documents that are not listed because they were retrieved less often."""
+    other_versions: int
+    """Answers judged by an older version of the evaluator; no figure includes them."""
     matching: int
     """How many documents match the search."""
     page: int
@@ -235,6 +237,7 @@ def documents_view(report: DocumentsReport, asked: ListQuery) -> DocumentsView:
         bad_rate=_interval(report.rate),
         compared=report.compared,
         left_out=report.left_out,
+        other_versions=report.other_versions,
         matching=len(chosen),
         page=page,
         pages=pages,

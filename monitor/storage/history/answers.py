@@ -20,7 +20,8 @@ class JudgedAnswer(NamedTuple):
     """A scored answer with its features.
 
     `at`: wall-clock second of the answer. `refused`: whether `refusal_pattern` found a refusal; None: it did not look.
-    `label`: of the score; empty if the evaluator gives none. `judged_at`: wall-clock second of the score.
+    `label`: of the score; empty if the evaluator gives none. `judged_at`: wall-clock second of the score. `version`: of
+    the evaluator.
     """
 
     request_id: str
@@ -32,6 +33,7 @@ class JudgedAnswer(NamedTuple):
     refused: bool | None
     label: str = ""
     judged_at: float = 0.0
+    version: str = ""
 
 
 class AskedQuestion(NamedTuple):
@@ -69,7 +71,7 @@ class Answers(Protocol):
 _JUDGED = (
     "SELECT own.trace_id, json_extract(CAST(own.body AS TEXT), '$.answered_at'), max(own.at),"
     " json_extract(CAST(own.body AS TEXT), '$.weight'), own.defect, own.score, features.body, refusals.defect,"
-    " json_extract(CAST(own.body AS TEXT), '$.label')"
+    " json_extract(CAST(own.body AS TEXT), '$.label'), json_extract(CAST(own.body AS TEXT), '$.version')"
     " FROM results AS own JOIN features ON features.request_id = own.trace_id"
     " LEFT JOIN results AS refusals ON refusals.trace_id = own.trace_id AND refusals.evaluator = 'refusal_pattern'"
     " AND refusals.outcome = 'score' AND own.evaluator <> 'refusal_pattern'"
@@ -104,12 +106,12 @@ def beginning(question: str) -> str:
 
 def _answers(rows: Sequence[tuple[Any, ...]]) -> list[JudgedAnswer]:
     answers = []
-    for request_id, answered_at, at, weight, defect, score, body, refused, label in rows:
+    for request_id, answered_at, at, weight, defect, score, body, refused, label, version in rows:
         with suppress(*_FAULTS):
             known = None if refused is None else bool(refused)
             time, features = min(float(answered_at or at), at), load_features(body)
             own = (request_id, time, float(weight), bool(defect), score)
-            answers.append(JudgedAnswer(*own, features, known, str(label or ""), float(at)))
+            answers.append(JudgedAnswer(*own, features, known, str(label or ""), float(at), str(version or "")))
     return answers
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from monitor.cli.documents import lines
 from monitor.errors import MonitorError
 from monitor.jobs.documents import (
     DOCUMENTS_AT_MOST,
@@ -150,6 +151,20 @@ async def test_what_is_forgotten_is_in_no_list(tmp_path: Path) -> None:
 async def test_a_rise_of_all_documents_alike_names_none(tmp_path: Path) -> None:
     await kept(tmp_path, results(lambda number: mixed(number) % 4 == 0))
     assert not any(one.surely_worse for one in report(tmp_path).documents)
+
+
+async def test_answers_that_another_version_of_the_evaluator_judged_are_in_no_number(tmp_path: Path) -> None:
+    """A new prompt calls every third answer bad, where the old one called one of twenty so: no document got worse."""
+    given = results(lambda number: number % 3 == 0)
+    rise = NUMBER - 300
+    await kept(tmp_path, [replace(one, version="old" if n < rise else "new") for n, one in enumerate(given)])
+    found = report(tmp_path, 300 * PERIOD)
+    assert (found.answers, found.answers_before, found.other_versions) == (300, 0, 0)
+    assert not [one.address for one in found.documents if one.change or one.before]
+    longer = report(tmp_path, 500 * PERIOD)
+    assert (longer.answers, longer.other_versions, longer.rate) == (300, 200, found.rate)
+    told = list(lines(longer, longer.documents, 500 * PERIOD))
+    assert told[1] == "Not counted: 200 answers judged by another version of the evaluator."
 
 
 async def test_without_a_history_it_says_so(tmp_path: Path) -> None:

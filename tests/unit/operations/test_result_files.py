@@ -154,3 +154,12 @@ def test_results_of_other_apps_do_not_count(stored: tuple[Path, Config, float]) 
     assert read.asked_questions("other", 0.0, 1e12, 10) == read.judged_answers("shop", "x", 0.0, 1e12, 10) == []
     with pytest.raises(MonitorError, match="Is a directory"):
         ResultFiles([folder], "shop")
+
+
+def test_answers_in_files_have_the_version_that_judged_them(stored: tuple[Path, Config, float]) -> None:
+    folder, _, now = stored
+    (folder / "versions.jsonl").write_bytes((folder / "1.jsonl").read_bytes().replace(b'"v1"', b'"v2"'))
+    for name, version in (("1.jsonl", "v1"), ("versions.jsonl", "v2")):
+        read = ResultFiles([folder / name], "shop", "overlap_groundedness")
+        found = read.judged_answers("shop", "overlap_groundedness", 0.0, now + 1, NUMBER)
+        assert {one.version for one in found} == {version}
