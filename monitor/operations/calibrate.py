@@ -34,7 +34,7 @@ from monitor.statistics.session_products import SessionMemory, session_key
 from monitor.storage.history.reader import HistoryReader
 from monitor.telemetry.metrics import Metrics
 
-_NOT_IN_RATES = (RateScope.NON_PRODUCTION, RateScope.BACKFILL, RateScope.USER_DISLIKED)
+_NOT_IN_RATES = (RateScope.NON_PRODUCTION, RateScope.BACKFILL, RateScope.USER_DISLIKED, RateScope.RANKING)
 
 
 class _Version(NamedTuple):

@@ -26,6 +26,9 @@ from monitor.telemetry.events import Event
 MAX_RESULTS: Final = 100_000
 """How many results are read, newest first: their texts are kept in memory."""
 
+_NO_VERDICT: Final = (RateScope.NON_PRODUCTION, RateScope.RANKING)
+"""Scopes of results that say nothing of an answer of the service: tests, and scores that only put answers in order."""
+
 _MARK: Final = re.compile(r"\[REDACTED_\w+\]")
 _KEY_END: Final = re.compile(r"-----END [A-Z ]{0,60}PRIVATE KEY-----")
 
@@ -83,7 +86,7 @@ def collect(storage: StorageSettings, wanted: ExportFilter, *, redact: bool = Tr
     except MonitorError as error:
         raise ConfigError(str(error)) from None
     results = [
-        row for row in found if row["scope"] != RateScope.NON_PRODUCTION and row["traffic"] == Traffic.PRODUCTION
+        row for row in found if row["scope"] not in _NO_VERDICT and row["traffic"] == Traffic.PRODUCTION
     ]
     if wanted.labels is not None:
         results = [row for row in results if row["id"] in wanted.labels]

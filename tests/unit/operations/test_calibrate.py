@@ -42,6 +42,15 @@ def test_labels_are_joined_by_id_and_by_request(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr() == ("", "")
 
 
+def test_scores_that_only_order_say_nothing_of_defects_and_are_not_compared(tmp_path: Path) -> None:
+    ranked = {**RESULT, "evaluator": "learned_groundedness", "id": "o1", "request_id": "t0", "defect": False}
+    orders = write_rows(tmp_path / "orders.jsonl", [{**ranked, "scope": "ranking"}])
+    labels = [{"id": "r0", "defect": True}, {"request_id": "t0", "evaluator": "learned_groundedness", "defect": True}]
+    found = calibrate(write_rows(tmp_path / "labels.jsonl", labels), [results(tmp_path), orders])
+    assert [one.evaluator for one in found.evaluators] == ["groundedness"]
+    assert (found.results, found.unmatched) == (4, 1)
+
+
 def test_a_file_that_cannot_be_read_names_the_parameter(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="results: cannot read"):
         calibrate(write_rows(tmp_path / "labels.jsonl", []), [tmp_path / "missing.jsonl"])

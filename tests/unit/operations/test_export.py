@@ -123,6 +123,11 @@ def test_traffic_that_is_not_production_is_left_out(tmp_path: Path) -> None:
     assert collect(stored(tmp_path, "Two years.", scope=RateScope.NON_PRODUCTION), ExportFilter()).rows == []
 
 
+def test_a_score_that_only_orders_is_no_verdict_and_not_exported(tmp_path: Path) -> None:
+    storage = stored(tmp_path, "Two years.", scope=RateScope.RANKING, defect=False)
+    assert collect(storage, ExportFilter(defects_only=False)).rows == []
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_has_room_for_the_label_and_what_calibrate_joins_by(tmp_path: Path, shape: str) -> None:
     row = SHAPES[shape](collect(stored(tmp_path, "Two years."), ExportFilter()).rows[0])
