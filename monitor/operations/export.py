@@ -85,9 +85,7 @@ def collect(storage: StorageSettings, wanted: ExportFilter, *, redact: bool = Tr
         found = history.search(search)
     except MonitorError as error:
         raise ConfigError(str(error)) from None
-    results = [
-        row for row in found if row["scope"] not in _NO_VERDICT and row["traffic"] == Traffic.PRODUCTION
-    ]
+    results = [row for row in found if row["scope"] not in _NO_VERDICT and row["traffic"] == Traffic.PRODUCTION]
     if wanted.labels is not None:
         results = [row for row in results if row["id"] in wanted.labels]
     complete = [row for row in (_with_texts(row, history) for row in results) if "response" in row]

@@ -24,8 +24,7 @@ def incidents(
 
     They come without diagnoses, answers and notes. Raises `MonitorError` if they cannot be read.
     """
-    found = _reader(config).newest(since=since, app=app, limit=limit)
-    return [one for one in found if one.incident.open or not only_open]
+    return _reader(config).newest(since=since, app=app, only_open=only_open, limit=limit)
 
 
 def incident(config: Config, name: str) -> IncidentRecord:

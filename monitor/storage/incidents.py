@@ -195,15 +195,21 @@ class IncidentReader:
         self._file = ReadOnly(path, FORMAT, name="the incidents")
 
     def newest(
-        self, *, since: float = 0.0, until: float | None = None, app: str | None = None, limit: int = 200
+        self,
+        *,
+        since: float = 0.0,
+        until: float | None = None,
+        app: str | None = None,
+        only_open: bool = False,
+        limit: int = 200,
     ) -> list[IncidentRecord]:
         """Return incidents that were open at some time from `since` up to `until`, newest first.
 
-        Diagnoses and answers are left out. Empty if there is no file.
+        `only_open`: only those that have not ended. Diagnoses and answers are left out. Empty if there is no file.
         """
         if self._is_new():
             return []
-        where, values = "(i.ended IS NULL OR i.ended >= ?)", [since]
+        where, values = ("i.ended IS NULL", []) if only_open else ("(i.ended IS NULL OR i.ended >= ?)", [since])
         if until is not None:
             where, values = f"{where} AND i.fired < ?", [*values, until]
         only: list[Any] = [*values] if app is None else [*values, app]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,19 @@ def test_they_are_listed_by_time_and_state(tmp_path: Path) -> None:
     assert [one.incident.id[-1] for one in incidents(config, since=600.0)] == ["1"]
     assert [one.incident.id[-1] for one in incidents(config, only_open=True)] == ["1"]
     assert incidents(config, app="docs") == []
+
+
+def test_an_open_one_is_listed_however_many_have_begun_and_ended_since(tmp_path: Path) -> None:
+    config = stored(tmp_path)
+    opened = incident(config, "20231114-00000001").incident
+    file = IncidentFile(tmp_path / "incidents.db", ManualClock())
+    for number in range(5):
+        fired = 1000.0 + number
+        later = replace(opened, id=f"later{number}", fired=fired, ended=fired + 1, end=IncidentEnd.FELL_BACK)
+        file.save(later)
+    file.close()
+    assert [one.incident.id[-1] for one in incidents(config, only_open=True, limit=3)] == ["1"]
+    assert len(incidents(config, limit=3)) == 3
 
 
 def test_a_note_is_in_the_name_of_the_user_and_in_the_audit_log_without_its_text(tmp_path: Path) -> None:
