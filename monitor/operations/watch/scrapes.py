@@ -28,6 +28,7 @@ _LARGEST: Final = "ragmonitor_evaluation_weight_max"
 _RULE_COUNTED: Final = "ragmonitor_rule_evaluations_total"
 _RULE_WEIGHT: Final = "ragmonitor_rule_evaluation_weight_total"
 _RULE_SQUARES: Final = "ragmonitor_rule_evaluation_weight_squares_total"
+_RULE_PRODUCTS: Final = "ragmonitor_rule_evaluation_session_products_total"
 _CONTEXTS: Final = "ragmonitor_context_weight_total"
 NAMES: Final = frozenset(
     {
@@ -39,6 +40,7 @@ NAMES: Final = frozenset(
         _RULE_COUNTED,
         _RULE_WEIGHT,
         _RULE_SQUARES,
+        _RULE_PRODUCTS,
         "ragmonitor_unscored_total",
         "ragmonitor_skipped_total",
         "ragmonitor_evaluations_pending",
@@ -238,7 +240,7 @@ def _rates(samples: Samples) -> dict[RateKey, Sums]:
     for labels, value in [*samples.of(_SQUARES), *samples.of(_RULE_SQUARES)]:
         key, defect = _rate_key(labels)
         found[key] += Sums(defect_weight_squares=value) if defect else Sums(good_weight_squares=value)
-    for labels, value in samples.of(_PRODUCTS):
+    for labels, value in [*samples.of(_PRODUCTS), *samples.of(_RULE_PRODUCTS)]:
         key, of = _rate_key(labels)[0], labels.get("of")
         found[key] += Sums(
             defect_products=value if of == "defects" else 0.0,

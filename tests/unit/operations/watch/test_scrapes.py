@@ -22,6 +22,19 @@ def test_the_rate_since_the_start_is_that_of_all_traffic() -> None:
     assert sums == Sums(110, 28, 600.0, 420.0, 20 + 8 * 2500.0, 80 + 2 * 2500.0)
 
 
+def test_a_rate_by_the_own_rule_of_an_alert_counts_by_session_as_the_page_does() -> None:
+    """Ten bad answers of one conversation among a hundred in ten."""
+    fake, rule = FakeMonitor(), ("shop", "groundedness", "v1", "ungrounded")
+    for defect, number in (("true", 10), ("false", 90)):
+        for family in (fake.metrics.rule_evaluations, fake.metrics.rule_weight, fake.metrics.rule_weight_squares):
+            family.labels(*rule, defect).inc(number)
+    for of, products in (("defects", 100), ("all", 1000), ("both", 100)):
+        fake.metrics.rule_session_products.labels(*rule, of).inc(products)
+    fake.metrics.weight_max.labels("shop", "groundedness").set(1.0)
+    found = read(fake.samples(NAMES), START).rates[RateKey(*rule)]
+    assert found == Sums.counted(100, 10, per_session=10)
+
+
 @given(st.lists(st.tuples(st.integers(0, 50), st.floats(0, 1), st.floats(1, 1e6)), min_size=2, max_size=8))
 def test_the_window_holds_what_came_while_it_was_watched_and_no_more(steps: list[tuple[int, float, float]]) -> None:
     fake, found = FakeMonitor(), Scrapes()
