@@ -95,19 +95,21 @@ class HistorySums:
         found = self._reader.search(wanted)
         if len(found) == _MAX_ROWS:
             raise ConfigError(f"since: there are more than {_MAX_ROWS:,} results of {evaluator}; choose a shorter time")
+        users = self._reader.users_since(start) if found else {}
         memory = SessionMemory(SystemClock())  # the period is too short for a session to be forgotten
         for row in reversed(found):
             at = min(row["answered_at"] or row["evaluated_at"], row["evaluated_at"])
             value = row["attributes"].get(side.slice, "")
             if row["scope"] == RateScope.LIVE and value == side.value and at >= start:
-                yield _Part(at, ResultKey(row["app"], row["version"]), _of_session(memory, row))
+                yield _Part(at, ResultKey(row["app"], row["version"]), _of_session(memory, row, users))
 
 
-def _of_session(memory: SessionMemory, row: Mapping[str, Any]) -> Sums:
-    """Return the sums of a stored score, which is counted by session; the user of an answer is not stored."""
+def _of_session(memory: SessionMemory, row: Mapping[str, Any], users: Mapping[str, str]) -> Sums:
+    """Return the sums of a stored score, which is counted by session, or else by user (`users`: their pseudonyms)."""
     weight, defect, products = row["weight"], row["defect"], None
-    if row["session_id"]:
-        session = session_key(row["app"], "session", row["session_id"])
+    kind, name = ("session", row["session_id"]) if row["session_id"] else ("user", users.get(row["request_id"]))
+    if name:
+        session = session_key(row["app"], kind, name)
         products = memory.add(session, (row["evaluator"], row["version"]), weight, defect=defect)
     return Sums.of(weight, defect=defect, products=products)
 

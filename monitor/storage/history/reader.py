@@ -274,6 +274,11 @@ class HistoryReader:
             return load_features(found[0][0]).user if found else ""
         return ""
 
+    def users_since(self, since: float) -> dict[str, str]:
+        """Return by request the pseudonym of its user, of requests with results since a second."""
+        found = self._file.query("SELECT trace_id, user FROM people WHERE at >= ?", [since])
+        return {name: user for name, user in found if isinstance(name, str) and isinstance(user, str)}
+
     def rule_sums(self, since: float, minutes_since: float, *, apps: Collection[str] | None = None) -> list[MinuteSums]:
         """Return sums by the alerts' own defect rules, oldest first: by the hour, and by the minute at the end.
 

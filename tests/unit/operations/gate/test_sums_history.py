@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from monitor.model.service_version import SeenVersion, ServiceVersion
 from monitor.operations.gate import Criteria, Limit, Previous, ResultKey, Side, decide
 from monitor.operations.gate import sums as module
 from monitor.operations.gate.sums import HistorySums, newest
+from monitor.privacy.pseudonyms import UserKey
 from monitor.statistics.gating import GateDecision
+from monitor.statistics.rates import Sums
 from monitor.storage.history.tables import create, insert
 from tests.support.results import judged
 
@@ -79,6 +82,18 @@ def test_a_slice_has_its_own_answers_with_the_same_weights_and_none_that_do_not_
         sums = [one for blocks in found.values() for one in blocks]
         assert sum(one.judged for one in sums) == judged_
         assert sum(one.weight for one in sums) == weight
+
+
+def test_answers_of_a_slice_without_a_session_count_by_their_user(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    with closing(create(path)) as db:
+        results = [judged(number, 1.0 if number < 4 else 4.0, weight=1.0) for number in range(20)]
+        for number, one in enumerate(results):
+            for name, value in (("attributes", {"tenant": "north"}), ("user_id", f"u-{number // 4}")):
+                object.__setattr__(one.case, name, value)
+        insert(db, results, texts=False, users=UserKey(bytes(32)))
+    found = HistorySums(path).blocks(Side(None, "tenant", "north"), "groundedness", BEGAN, BEGAN + 60, 60)
+    assert found["shop", "v1"] == [Sums.counted(20, 4, per_session=4)]
 
 
 def test_another_app_or_evaluator_has_nothing(history: HistorySums) -> None:
