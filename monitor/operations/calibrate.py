@@ -220,8 +220,9 @@ def _result(row: Mapping[str, Any]) -> _Result | None:
         return None
     if not (isinstance(weight, int | float) and 0 < weight < float("inf") and isinstance(defect, bool)):
         return None
-    name, app = row.get("session_id"), row.get("app")
-    session = session_key(str(app), "session", name) if isinstance(name, str) and name else None
+    named = ((kind, row.get(f"{kind}_id")) for kind in ("session", "user"))
+    kind, name = next(((kind, name) for kind, name in named if isinstance(name, str) and name), ("", ""))
+    session = session_key(str(row.get("app")), kind, name) if name else None
     return _Result(_Version(evaluator, version), request_id, float(weight), defect, session)
 
 
@@ -250,7 +251,10 @@ def _rows(files: Sequence[Path], parameter: str, problems: list[str]) -> Iterato
     for path in files:
         if path.suffix == ".db":
             try:
-                yield from ((row, str(path)) for row in HistoryReader(path).results(limit=-1))
+                reader = HistoryReader(path)
+                users = reader.users_since(0.0)
+                found = reader.results(limit=-1)
+                yield from (({"user_id": users.get(row["request_id"])} | row, str(path)) for row in found)
             except MonitorError as error:
                 raise ConfigError(f"{parameter}: {error}") from None
             continue
