@@ -54,7 +54,7 @@ def _fingerprint(joined: str) -> str:
 
 
 class SeenVersion(NamedTuple):
-    """A service version with results, and the times of its first and last result, in seconds since the epoch."""
+    """A service version with results: times of its first and last answer, in seconds since the epoch."""
 
     app: str
     evaluator: str

@@ -173,12 +173,12 @@ def insert(
                     (*place, rule, defect, *more, *products),
                 )
             version = (app, one.evaluator, row["versions"]["fingerprint"])
-            parts, began, last = seen.get(version) or (dump(one.service_version.parts).decode(), one.evaluated_at, 0.0)
-            seen[version] = parts, began, max(last, one.evaluated_at)
+            parts, began, last = seen.get(version) or (dump(one.service_version.parts).decode(), answered_at, 0.0)
+            seen[version] = parts, min(began, answered_at), max(last, answered_at)
     db.executemany(
         "INSERT INTO generations (app, evaluator, fingerprint, parts, began, seen) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT DO UPDATE SET"
-        " seen = max(seen, excluded.seen)",
+        " began = min(began, excluded.began), seen = max(seen, excluded.seen)",
         [(*version, *facts) for version, facts in seen.items()],
     )
 

@@ -114,6 +114,24 @@ def test_where_there_is_no_history_the_place_is_named(tmp_path: Path) -> None:
         HistorySums(tmp_path / "nowhere.db")
 
 
+def test_a_release_begins_with_its_first_answer_however_long_the_judge_takes(tmp_path: Path) -> None:
+    """An answer a minute, the last ten of 2.0; the judge is ten minutes behind, and works on several at once."""
+    path = tmp_path / "history.db"
+    with closing(create(path)) as db:
+        for number in (*range(20), 21, 20, *range(22, 30)):
+            one = judged(number, weight=1.0, evaluated_at=BEGAN + 60 * number + 600)
+            object.__setattr__(one.case, "answered_at", BEGAN + 60 * number)
+            object.__setattr__(one, "service_version", ServiceVersion(service="2.0" if number >= 20 else "1.9"))
+            insert(db, [one], texts=False)
+    history = HistorySums(path)
+    released = history.releases("groundedness", "shop", BEGAN)["shop"]
+    assert (released.at, released.note) == ((BEGAN + 60 * 20) // 60 * 60, "")
+    criteria = Criteria([Limit("groundedness", None)], since=3000.0, against=Previous(baseline=3600.0))
+    (check,) = decide(criteria, history, now=BEGAN + 2400).checks
+    assert check.base is not None
+    assert (check.now.judged, check.base.judged) == (10, 20)
+
+
 def test_beside_an_app_with_a_release_those_without_one_are_checked_too(tmp_path: Path) -> None:
     """The shop has released 2.0, which is as good as 1.9; the bank, of which one version is known, is bad."""
     path = tmp_path / "history.db"

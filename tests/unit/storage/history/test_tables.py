@@ -102,12 +102,12 @@ def test_only_live_scores_are_in_sums_and_versions(db: sqlite3.Connection, resul
     assert [number(db, table) for table in ("results", "session_sums", "rule_sums", "generations")] == [1, 0, 0, 0]
 
 
-def test_a_version_is_seen_from_its_first_score_to_its_last(db: sqlite3.Connection) -> None:
+def test_a_version_is_seen_from_its_first_answer_to_its_last(db: sqlite3.Connection) -> None:
     new = ServiceVersion(prompt="4")
     insert(db, [judged(5), judged(3), judged(9, service_version=new)], texts=False)
     insert(db, [judged(7), judged(4)], texts=False)
     found = rows(db, "SELECT app, evaluator, began - 1700000000, seen - 1700000000 FROM generations ORDER BY began")
-    assert found == [("shop", "groundedness", 5.0, 7.0), ("shop", "groundedness", 9.0, 9.0)]
+    assert found == [("shop", "groundedness", 3.0, 7.0), ("shop", "groundedness", 9.0, 9.0)]
 
 
 def test_a_repeat_is_in_nothing_a_second_time(db: sqlite3.Connection) -> None:
