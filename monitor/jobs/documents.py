@@ -244,7 +244,7 @@ def _cases(answers: Iterable[JudgedAnswer]) -> list[JudgedCase]:
         JudgedCase(
             one.at,
             one.defect,
-            one.features.unit,
+            one.unit,
             tuple(Factor("document", "document", address) for address in one.features.documents),
             one.weight,
         )
@@ -259,7 +259,7 @@ def _uses(answers: Iterable[JudgedAnswer]) -> dict[str, list[WeighedCase]]:
     for answer in answers:
         features = answer.features
         used = "0" * len(features.documents) if answer.refused and not features.used else features.used
-        unit = units.setdefault(features.unit, len(units))
+        unit = units.setdefault(answer.unit, len(units))
         for address, digit in zip(features.documents, used, strict=False):
             found[address].append(WeighedCase(answer.at, answer.weight, digit == "1", unit, ()))
     return found

@@ -240,7 +240,7 @@ def _cases(questions: Iterable[AskedQuestion], topics: Sequence[QuestionTopic]) 
         JudgedCase(
             one.at,
             is_unanswered(one),
-            one.features.unit,
+            one.unit,
             (_topic(topic_of(topics, one.features.words)),),
             one.weight,
         )
@@ -257,7 +257,7 @@ def _newest(questions: Sequence[AskedQuestion], number: int) -> list[AskedQuesti
     latest = sorted(questions, key=lambda one: (-one.at, one.request_id))
     firsts: dict[str, AskedQuestion] = {}
     for one in latest:
-        firsts.setdefault(one.features.unit, one)
+        firsts.setdefault(one.unit, one)
     chosen = list(firsts.values())[:number]
     ids = {one.request_id for one in chosen}
     return [*chosen, *(one for one in latest if one.request_id not in ids)][:number]

@@ -18,7 +18,7 @@ from monitor.model.case import ContextStatus
 from monitor.model.external import ScoreSource
 from monitor.model.outcome import EvaluationResult, RateScope, Score, Skipped, SkippedReason
 from monitor.privacy.pseudonyms import UserKey
-from monitor.storage.history.answers import AskedQuestion, JudgedAnswer, beginning
+from monitor.storage.history.answers import AskedQuestion, JudgedAnswer, beginning, unit_of
 from monitor.storage.history.features import CaseFeatures, features_of
 from monitor.storage.history.rows import from_json, load
 
@@ -47,6 +47,7 @@ class _KnownRequest:
     features: CaseFeatures | None = None
     used: str = ""
     text: str = ""
+    session: str = ""
     judged: _Judged | None = None
     refusal: bool | None = None
     evaluated_at: float = -math.inf
@@ -91,7 +92,7 @@ class ResultFiles:
             return []
         sign = -1 if newest else 1
         found = [
-            (sign * one.judged.evaluated_at, name, one.judged, one.features, one.refusal)
+            (sign * one.judged.evaluated_at, name, one.judged, one.features, one.refusal, one.session)
             for name, one in self._requests.items()
             if one.judged is not None and one.features is not None and since <= one.judged.evaluated_at < until
         ]
@@ -108,8 +109,9 @@ class ResultFiles:
                 one.label,
                 one.evaluated_at,
                 one.version,
+                unit_of(features, session),
             )
-            for _, name, one, features, refused in chosen
+            for _, name, one, features, refused, session in chosen
         ]
 
     def asked_questions(self, app: str, since: float, until: float, limit: int) -> list[AskedQuestion]:
@@ -122,7 +124,14 @@ class ResultFiles:
             if one.features is not None and since <= one.evaluated_at < until
         ]
         return [
-            AskedQuestion(name, min(one.answered_at, one.evaluated_at), one.weight, one.refused, _seen(one, features))
+            AskedQuestion(
+                name,
+                min(one.answered_at, one.evaluated_at),
+                one.weight,
+                one.refused,
+                _seen(one, features),
+                unit_of(features, one.session),
+            )
             for _, name, one, features in reversed(heapq.nsmallest(limit, found, key=lambda each: each[:2]))
         ]
 
@@ -142,7 +151,7 @@ class ResultFiles:
         if score is not None and own and (known.features is None or (score.used_sources and not known.used)):
             known.used = known.used or score.used_sources
             known.features = features_of(one.case, one.service_version, _FILE_KEY, used=known.used)
-            known.text = beginning(one.case.request.query)
+            known.text, known.session = beginning(one.case.request.query), one.case.session_id
         if score is not None and live and one.evaluator == self.evaluator:
             said = bool(one.defect), float(score.value), str(score.label or "")
             judged = _Judged(evaluated_at, at, weight, *said, str(one.version))

@@ -21,7 +21,7 @@ class JudgedAnswer(NamedTuple):
 
     `at`: wall-clock second of the answer. `refused`: whether `refusal_pattern` found a refusal; None: it did not look.
     `label`: of the score; empty if the evaluator gives none. `judged_at`: wall-clock second of the score. `version`: of
-    the evaluator.
+    the evaluator. `unit`: see `unit_of`.
     """
 
     request_id: str
@@ -34,13 +34,14 @@ class JudgedAnswer(NamedTuple):
     label: str = ""
     judged_at: float = 0.0
     version: str = ""
+    unit: str = ""
 
 
 class AskedQuestion(NamedTuple):
     """A question and its outcome.
 
     `at`: wall-clock second of its answer. `weight`: how many requests it stands for. `refused`: whether the answer only
-    refuses, as far as an evaluator looked.
+    refuses, as far as an evaluator looked. `unit`: as `unit_of` says.
     """
 
     request_id: str
@@ -48,6 +49,15 @@ class AskedQuestion(NamedTuple):
     weight: float
     refused: bool
     features: CaseFeatures
+    unit: str = ""
+
+
+def unit_of(features: CaseFeatures, session: str | None) -> str:
+    """Return what is equal for answers that count as one in a rate: of one session, otherwise of one user.
+
+    Where neither is known, answers to the same question count as one.
+    """
+    return features.unit if session or not features.user else f"user {features.user}"
 
 
 class Answers(Protocol):
@@ -71,7 +81,8 @@ class Answers(Protocol):
 _JUDGED = (
     "SELECT own.trace_id, json_extract(CAST(own.body AS TEXT), '$.answered_at'), max(own.at),"
     " json_extract(CAST(own.body AS TEXT), '$.weight'), own.defect, own.score, features.body, refusals.defect,"
-    " json_extract(CAST(own.body AS TEXT), '$.label'), json_extract(CAST(own.body AS TEXT), '$.version')"
+    " json_extract(CAST(own.body AS TEXT), '$.label'), json_extract(CAST(own.body AS TEXT), '$.version'),"
+    " json_extract(CAST(own.body AS TEXT), '$.session_id')"
     " FROM results AS own JOIN features ON features.request_id = own.trace_id"
     " LEFT JOIN results AS refusals ON refusals.trace_id = own.trace_id AND refusals.evaluator = 'refusal_pattern'"
     " AND refusals.outcome = 'score' AND own.evaluator <> 'refusal_pattern'"
@@ -84,7 +95,8 @@ _JUDGED_FIRST = _JUDGED.replace("ORDER BY 3 DESC, 1", "ORDER BY 3, 1")
 _ASKED = (
     "SELECT own.trace_id, min(json_extract(CAST(own.body AS TEXT), '$.answered_at')), max(own.at),"
     " min(json_extract(CAST(own.body AS TEXT), '$.weight')), max((own.evaluator = 'refusal_pattern' AND own.defect)"
-    " OR (own.outcome = 'skipped' AND json_extract(CAST(own.body AS TEXT), '$.reason') = 'refusal')), features.body"
+    " OR (own.outcome = 'skipped' AND json_extract(CAST(own.body AS TEXT), '$.reason') = 'refusal')), features.body,"
+    " max(json_extract(CAST(own.body AS TEXT), '$.session_id'))"
     " FROM results AS own JOIN features ON features.request_id = own.trace_id"
     " WHERE own.app = ? AND own.at >= ? AND own.at < ? AND own.outcome <> 'unscored'"
     " AND own.evaluator IN ('retrieval_empty', 'refusal_pattern', 'overlap_groundedness')"
@@ -106,12 +118,13 @@ def beginning(question: str) -> str:
 
 def _answers(rows: Sequence[tuple[Any, ...]]) -> list[JudgedAnswer]:
     answers = []
-    for request_id, answered_at, at, weight, defect, score, body, refused, label, version in rows:
+    for request_id, answered_at, at, weight, defect, score, body, refused, label, version, session in rows:
         with suppress(*_FAULTS):
             known = None if refused is None else bool(refused)
             time, features = min(float(answered_at or at), at), load_features(body)
             own = (request_id, time, float(weight), bool(defect), score)
-            answers.append(JudgedAnswer(*own, features, known, str(label or ""), float(at), str(version or "")))
+            said = str(label or ""), float(at), str(version or "")
+            answers.append(JudgedAnswer(*own, features, known, *said, unit_of(features, session)))
     return answers
 
 
@@ -138,12 +151,13 @@ class AnswerReader:
     def asked_questions(self, app: str, since: float, until: float, limit: int) -> list[AskedQuestion]:
         """Return the newest questions from `since` up to `until` that local evaluators looked at, oldest first."""
         questions = []
-        for request_id, answered_at, at, weight, refused, body in reversed(
+        for request_id, answered_at, at, weight, refused, body, session in reversed(
             self._file.query(_ASKED, [app, since, until, limit])
         ):
             with suppress(*_FAULTS):
-                time = min(float(answered_at or at), at)
-                questions.append(AskedQuestion(request_id, time, float(weight), bool(refused), load_features(body)))
+                time, features = min(float(answered_at or at), at), load_features(body)
+                own = (request_id, time, float(weight), bool(refused))
+                questions.append(AskedQuestion(*own, features, unit_of(features, session)))
         return questions
 
     def apps(self, since: float, at_most: int) -> list[str]:

@@ -28,6 +28,7 @@ from monitor.jobs.documents import (
 )
 from monitor.model.case import Document
 from monitor.model.outcome import EvaluationResult, Score
+from monitor.statistics.rates import Sums, estimate
 from monitor.storage.history.answers import AnswerReader
 from tests.support.rise import HOUR, NOW, NUMBER, PERIOD, kept, mixed, results
 
@@ -151,6 +152,28 @@ async def test_what_is_forgotten_is_in_no_list(tmp_path: Path) -> None:
 async def test_a_rise_of_all_documents_alike_names_none(tmp_path: Path) -> None:
     await kept(tmp_path, results(lambda number: mixed(number) % 4 == 0))
     assert not any(one.surely_worse for one in report(tmp_path).documents)
+
+
+async def test_answers_of_one_user_without_a_session_count_as_one_fact_as_in_all_rates(tmp_path: Path) -> None:
+    """Half of the bad answers are those of one user, about one document."""
+    given = []
+    for number, one in enumerate(results(lambda _: False, number=400)):
+        unlucky = number % 12 == 5 and number > 100
+        user = "unlucky" if unlucky else f"user {number}"
+        case = replace(one.case, session_id="", user_id=user)
+        given.append(replace(one, case=case, defect=unlucky or one.defect))
+    await kept(tmp_path, given)
+    found = report(tmp_path, 400 * PERIOD)
+    verdicts = [(one.case.user_id, one.defect) for one in given]
+    assert found.rate == estimate(Sums.by_session(verdicts))
+    document = by_address(found)["kb/2/d5"]
+    of_document = [
+        verdict
+        for verdict, one in zip(verdicts, given, strict=True)
+        if one.case.retrieved_context[0].doc_uri == "kb/2/d5"
+    ]
+    assert document.rate == estimate(Sums.by_session(of_document))
+    assert not document.surely_worse
 
 
 async def test_answers_that_another_version_of_the_evaluator_judged_are_in_no_number(tmp_path: Path) -> None:

@@ -163,3 +163,15 @@ def test_answers_in_files_have_the_version_that_judged_them(stored: tuple[Path, 
         read = ResultFiles([folder / name], "shop", "overlap_groundedness")
         found = read.judged_answers("shop", "overlap_groundedness", 0.0, now + 1, NUMBER)
         assert {one.version for one in found} == {version}
+
+
+def test_answers_in_files_count_by_session_else_by_user(stored: tuple[Path, Config, float]) -> None:
+    folder, _, now = stored
+    alone = [replace(one, case=replace(one.case, session_id="")) for one in traffic()]
+    write_rows(folder / "users.jsonl", alone, texts=True)
+    for name, units in (("users.jsonl", 50), ("1.jsonl", NUMBER)):
+        read = ResultFiles([folder / name], "shop", "overlap_groundedness")
+        answers = read.judged_answers("shop", "overlap_groundedness", 0.0, now + 1, NUMBER)
+        questions = read.asked_questions("shop", 0.0, now + 1, NUMBER)
+        for found in (answers, questions):
+            assert len({one.unit for one in found}) == min(units, len(found))
