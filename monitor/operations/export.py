@@ -29,6 +29,9 @@ MAX_RESULTS: Final = 100_000
 _NO_VERDICT: Final = (RateScope.NON_PRODUCTION, RateScope.RANKING)
 """Scopes of results that say nothing of an answer of the service: tests, and scores that only put answers in order."""
 
+_CHOSEN: Final = (RateScope.BACKFILL, RateScope.USER_DISLIKED)
+"""Scopes of answers that somebody chose: they are in no rate, so no sample of all answers measures a judge by them."""
+
 _MARK: Final = re.compile(r"\[REDACTED_\w+\]")
 _KEY_END: Final = re.compile(r"-----END [A-Z ]{0,60}PRIVATE KEY-----")
 
@@ -85,7 +88,8 @@ def collect(storage: StorageSettings, wanted: ExportFilter, *, redact: bool = Tr
         found = history.search(search)
     except MonitorError as error:
         raise ConfigError(str(error)) from None
-    results = [row for row in found if row["scope"] not in _NO_VERDICT and row["traffic"] == Traffic.PRODUCTION]
+    left_out = _NO_VERDICT if wanted.defects_only or wanted.sample is None else (*_NO_VERDICT, *_CHOSEN)
+    results = [row for row in found if row["scope"] not in left_out and row["traffic"] == Traffic.PRODUCTION]
     if wanted.labels is not None:
         results = [row for row in results if row["id"] in wanted.labels]
     complete = [row for row in (_with_texts(row, history) for row in results) if "response" in row]

@@ -123,6 +123,14 @@ def test_traffic_that_is_not_production_is_left_out(tmp_path: Path) -> None:
     assert collect(stored(tmp_path, "Two years.", scope=RateScope.NON_PRODUCTION), ExportFilter()).rows == []
 
 
+@pytest.mark.parametrize("scope", [RateScope.BACKFILL, RateScope.USER_DISLIKED])
+def test_a_sample_of_all_answers_has_none_that_somebody_chose(tmp_path: Path, scope: RateScope) -> None:
+    storage = stored(tmp_path, "Two years.", scope=scope)
+    assert collect(storage, ExportFilter(defects_only=False, sample=10)).rows == []
+    for wanted in (ExportFilter(), ExportFilter(sample=10), ExportFilter(defects_only=False)):
+        assert len(collect(storage, wanted).rows) == 1
+
+
 def test_a_score_that_only_orders_is_no_verdict_and_not_exported(tmp_path: Path) -> None:
     storage = stored(tmp_path, "Two years.", scope=RateScope.RANKING, defect=False)
     assert collect(storage, ExportFilter(defects_only=False)).rows == []
