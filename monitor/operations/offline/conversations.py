@@ -42,7 +42,7 @@ def summarize_conversations(
     evaluators: Sequence[ConfiguredEvaluator], cases: Sequence[Case], rows: Sequence[ResultRow]
 ) -> tuple[ConversationSummary, ...]:
     """Sum up the results of `rows` by turn and by session; empty if every case is the first turn of its own session."""
-    sessions = {case.session_id for case in cases if case.session_id}
+    sessions = {(case.app, case.session_id) for case in cases if case.session_id}
     if all(case.turn == 1 for case in cases) and len(sessions) == sum(bool(case.session_id) for case in cases):
         return ()
     by_id = {case.request_id: case for case in cases}
@@ -53,14 +53,14 @@ def summarize_conversations(
 
 def _summary(one: ConfiguredEvaluator, cases: Mapping[str, Case], rows: Sequence[ResultRow]) -> ConversationSummary:
     turns: dict[int, list[bool]] = {}
-    sessions: dict[str, bool] = {}
+    sessions: dict[tuple[str, ...], bool] = {}
     for row in rows:
         case = cases.get(row["request_id"])
         if case is None or row["outcome"] != "score":
             continue
         defect = one.defect.matches(Score(row["score"], "", row["label"] or ""))
         turns.setdefault(min(case.turn, _LAST), []).append(defect)
-        session = case.session_id or case.request_id
+        session = (case.app, case.session_id) if case.session_id else (case.request_id,)
         sessions[session] = sessions.get(session, False) or defect
     return ConversationSummary(
         evaluator=one.evaluator.name,
