@@ -283,6 +283,19 @@ def test_29_expect_100_continue_is_answered_before_the_body(receiver: Serving) -
     assert b"connection: close" in refused
 
 
+@pytest.mark.parametrize("offer", ["h2c", "websocket"])
+def test_29_an_offer_to_go_on_in_another_protocol_is_not_taken_and_costs_nothing(
+    receiver: Serving, intake: ScriptedIntake, offer: str
+) -> None:
+    # Each request of Java's HTTP client over plain HTTP has it, unless it is told to speak HTTP/1.1.
+    offering = head("connection: Upgrade, HTTP2-Settings", f"upgrade: {offer}", "http2-settings: AAEAAEAAAAIAAAAB")
+    pieces = [offering + BODY, offering, BODY[:9], BODY[9:] + offering + BODY + head() + BODY]
+    assert re.findall(rb"HTTP/1.1 (\d+)", exchange(receiver, *pieces, pause=0.05)) == [b"200"] * 4
+    assert len(intake.items) == 4 * 2
+    closing = head("connection: close, upgrade", f"upgrade: {offer}")
+    assert b"connection: close" in exchange(receiver, closing + BODY)
+
+
 def test_29_a_sender_whose_large_body_is_refused_comes_to_read_why() -> None:
     with serving(OtlpHttp(port=0, max_body_bytes="1MB", auth={"token": "t"})) as receiver:
         connection = http.client.HTTPConnection("127.0.0.1", receiver.port, timeout=60)

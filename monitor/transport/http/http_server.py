@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal, NamedTuple
 
 import anyio
+import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -26,6 +27,7 @@ _HIGH_WATER = 256 * 1024  # bytes of a body buffered for its reader; the event l
 _GRACE = 1  # seconds for requests in progress when the server stops
 
 
+_OFFERS = (b"upgrade", b"http2-settings")
 _RELOADING = b"the monitor is reloading its configuration; try again\n"
 
 
@@ -184,7 +186,10 @@ class _Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        rest = data
+        while rest:
+            rest = self._parse(rest)
         # Checked after the data, so that a request that arrives in one piece needs no timer.
         if self._arriving == "head":
             self._head_bytes += len(data)
@@ -192,6 +197,41 @@ class _Protocol(HttpToolsProtocol):
                 self.transport.abort()
         if self._arriving != self._watched:
             self._watch()
+
+    def _parse(self, data: bytes) -> bytes:
+        """Parse `data`, as uvicorn does. Return what remains of it, with the head of a request to be read as HTTP/1.1.
+
+        A request that offers to go on in another protocol, as each of Java's HTTP client does (HTTP/2), is one of
+        HTTP/1.1 for a server that does not take the offer. The parser would leave out its body.
+        """
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            message = "Invalid HTTP request received."
+            self.logger.warning(message)
+            self.send_400_response(message)
+        except httptools.HttpParserUpgrade as offer:
+            if self._should_upgrade():
+                head = self._head_without_offer()
+                self.parser = httptools.HttpRequestParser(self)  # the one before has ended with a `connection: close`
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
+                return head + data[offer.args[0] :]
+        return b""
+
+    def _should_upgrade(self) -> bool:
+        # Of such a request uvicorn handles neither head nor end. CONNECT is none: it has no other form.
+        return bool(self.parser.get_method() != b"CONNECT")
+
+    def _head_without_offer(self) -> bytes:
+        version = self.parser.get_http_version().encode()
+        lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
+        for name, value in self.headers:
+            if name == b"connection":
+                kept = [option for option in value.split(b",") if option.strip().lower() not in _OFFERS]
+                lines.append(b"connection: " + b",".join(kept))
+            elif name not in _OFFERS:
+                lines.append(b"%s: %s" % (name, value))
+        return b"\r\n".join([*lines, b"", b""])
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
