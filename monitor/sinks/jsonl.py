@@ -105,7 +105,7 @@ class _RotatingFile:
 
     def _append(self, lines: bytes) -> None:
         try:
-            descriptor = self._descriptor if self._descriptor is not None else self._reopen()
+            descriptor = self._current()
             size = os.fstat(descriptor).st_size
             if size and size + len(lines) > self._options.max_file_size:
                 descriptor, size = self._rotate(), 0
@@ -117,6 +117,15 @@ class _RotatingFile:
         except OSError as error:
             self.close()
             raise MonitorError(f"jsonl: cannot write {self._path}: {error.strerror}") from error
+
+    def _current(self) -> int:
+        """Return the file at the path: one that is gone or replaced, as by an editor, takes no more lines."""
+        if self._descriptor is not None:
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(self._descriptor), self._path.lstat()):
+                    return self._descriptor
+            self.close()
+        return self._reopen()
 
     def close(self) -> None:
         if self._descriptor is not None:

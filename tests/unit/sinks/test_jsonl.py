@@ -59,6 +59,22 @@ async def test_a_full_file_is_rotated_and_only_so_many_are_kept(tmp_path: Path) 
     assert all(path.stat().st_size <= 2000 for path in tmp_path.iterdir())  # noqa: ASYNC240 - nothing else runs
 
 
+async def test_a_file_that_is_removed_or_replaced_while_it_is_written_is_begun_anew(tmp_path: Path) -> None:
+    """As somebody does who deletes from it what was forgotten."""
+    sink = JsonLines(path=tmp_path / "results.jsonl")
+    async with sink.open(runtime()) as deliver_one:
+        await deliver_one([judged(1)])
+        edited = tmp_path / "edited"
+        edited.write_bytes(b"")
+        edited.replace(sink.path)
+        await deliver_one([judged(2)])
+        assert [row["id"] for row in rows(sink.path)] == [judged(2).id]
+        assert sink.path.stat().st_mode & 0o777 == 0o600
+        sink.path.unlink()
+        await deliver_one([judged(3)])
+    assert [row["id"] for row in rows(sink.path)] == [judged(3).id]
+
+
 async def test_a_line_cut_off_by_a_crash_does_not_swallow_the_next(tmp_path: Path) -> None:
     sink = JsonLines(path=tmp_path / "results.jsonl")
     sink.path.write_bytes(b'{"id": "cut o')
