@@ -104,6 +104,16 @@ def test_sigterm_loses_nothing_and_nothing_is_judged_twice(tmp_path):
     assert sorted(found) == sorted(asked)
 
 
+def test_it_stops_in_an_orderly_way_where_its_standard_streams_are_closed(tmp_path):
+    monitor = MonitorProcess(tmp_path)
+    monitor.around = lambda command: ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command]
+    with monitor:
+        row = {"id": "row", "question": "Money back?", "contexts": [GOOD], "response": GOOD}
+        assert monitor.post(json.dumps(row).encode(), "/v1/cases", "application/json") == 200
+        monitor.wait_for_total(1, "ragmonitor_requests_total", outcome="evaluated")
+        assert monitor.terminate() == 0
+
+
 def test_sigkill_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path):
     rng = random.Random(5)
     monitor = MonitorProcess(tmp_path)

@@ -49,6 +49,17 @@ def test_garbage_is_collected_again_once_the_command_is_imported() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300, capture_output=True)
 
 
+def test_a_closed_standard_stream_leaves_its_number_to_no_other_file() -> None:
+    code = (
+        "import os, sys; from monitor.__main__ import main\n"
+        "sys.argv[1:] = ['run', '-c', 'no-such-file']\n"
+        "try: main()\n"
+        "finally: assert all(os.path.sameopenfile(n, os.open(os.devnull, os.O_RDONLY)) for n in range(3))"
+    )
+    closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-c", code]
+    assert subprocess.run(closed, timeout=300, check=False).returncode == 2
+
+
 @pytest.mark.parametrize("module", HEAVY)
 def test_a_command_imports_nothing_of_the_others(module: str) -> None:
     code = f"import sys; from monitor.cli.main import app; assert {module!r} not in sys.modules"
