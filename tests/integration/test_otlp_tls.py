@@ -112,6 +112,37 @@ def test_certificates_and_client_authorities_are_rotated_without_a_restart(
     assert total(lent.metrics, "ragmonitor_events_total", event="reload_failed") == 1
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_client_whose_authority_is_gone_cannot_resume_a_session(
+    authority: Authority, tmp_path: Path, version: ssl.TLSVersion
+) -> None:
+    certificate, key = authority.issue("server")
+    client_ca = tmp_path / "live-ca.pem"
+    shutil.copy(authority.ca, client_ca)
+    context = ssl.create_default_context(cafile=authority.ca)
+    context.load_cert_chain(*authority.issue("client"))
+    context.maximum_version = version
+    clock = ManualClock()
+    tls = {"cert_file": certificate, "key_file": key, "client_ca_file": client_ca}
+
+    def answered(session: ssl.SSLSession | None = None) -> tuple[bytes, ssl.SSLSession | None]:
+        plain = socket.create_connection(("127.0.0.1", receiver.port), timeout=60)
+        try:
+            with context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as sock:
+                sock.sendall(b"POST /v1/nothing HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+                return sock.recv(1000), sock.session
+        except OSError:
+            return b"", None
+
+    with serving(source("http", tls=tls), runtime=runtime(clock)) as receiver:
+        answer, session = answered()
+        assert answer.startswith(b"HTTP/1.1 404 ")
+        assert answered(session)[0].startswith(b"HTTP/1.1 404 ")
+        shutil.copy(Authority(tmp_path, "other").ca, client_ca)
+        clock.advance(1)
+        assert answered(session)[0] == b""
+
+
 @pytest.mark.parametrize("lowest", ["1.2", "1.3"])
 def test_nothing_older_than_the_configured_version_is_spoken(authority: Authority, lowest: str) -> None:
     certificate, key = authority.issue("server")

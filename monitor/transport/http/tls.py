@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -45,18 +46,13 @@ class Tls(BaseModel):
         if self.client_ca_file is not None:
             load_authorities(context, self.client_ca_file)
             context.verify_mode = ssl.CERT_REQUIRED
+            context.options |= ssl.OP_NO_TICKET  # in a session that is resumed no client shows its certificate
+            context.num_tickets = 0
         return context
 
     def reloading_context(self, clock: Clock, events: Events) -> ssl.SSLContext:
         """Build a context that uses the current content of its files in each handshake. Raises `ConfigError`."""
-        current = files.Reloaded(self.paths, self.context, clock, events)
-        context = current()
-
-        def follow(connection: ssl.SSLObject, _server_name: str | None, _context: ssl.SSLContext) -> None:
-            connection.context = current()
-
-        context.sni_callback = follow  # called in every handshake, whether or not the client names a server
-        return context
+        return _ReloadingContext(files.Reloaded(self.paths, self.context, clock, events))
 
     def material(self) -> Material:
         """Read the contents of the files. Raises `ConfigError`."""
@@ -65,6 +61,21 @@ class Tls(BaseModel):
             files.read(self.key_file, "the private key"),
             files.read(self.client_ca_file, "the client authority") if self.client_ca_file else None,
         )
+
+
+class _ReloadingContext(ssl.SSLContext):
+    """Passes each connection to the context of the current files. Sessions of one before are not resumed."""
+
+    def __new__(cls, current: Callable[[], ssl.SSLContext]) -> Self:
+        made = super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
+        made._current = current
+        return made
+
+    _current: Callable[[], ssl.SSLContext]
+
+    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
+        """Called by the event loop for each connection."""
+        return self._current().wrap_bio(*args, **options)
 
 
 def load_chain(context: ssl.SSLContext, cert_file: Path, key_file: Path, password: str = "") -> None:
