@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self
 from urllib.parse import urlsplit
 
@@ -22,7 +19,7 @@ from monitor.model.outcome import EvaluationResult
 from monitor.quantities import Duration
 from monitor.stages import Deliver, Runtime, Sink, type_name
 from monitor.storage.history.rows import dump, load
-from monitor.transport.http.client import Address, ClientTls
+from monitor.transport.http.client import Address, ClientTls, retry_after
 
 if TYPE_CHECKING:
     import httpx
@@ -142,24 +139,12 @@ class Api:
             raise MonitorError(f"{self._name}: {self.trouble}, but not in JSON: is `url` the address of its API?")
         if not got.is_success and got.status_code not in also:
             if got.status_code in _TRY_AGAIN:
-                raise Overloaded(f"{self._name}: {self.trouble}", retry_after=self._asked_for(got))
+                wait = retry_after(got.headers.get("retry-after", "").strip(), self._clock.now())
+                raise Overloaded(f"{self._name}: {self.trouble}", retry_after=wait)
             kind_of_fault = InvalidData if got.status_code in _CONTENT_IS_WRONG else MonitorError
             raise kind_of_fault(f"{self._name}: {self.trouble}")
         self.trouble = ""
         return SinkResponse(got.status_code, text)
-
-    def _asked_for(self, answer: httpx.Response) -> float:
-        """Return `Retry-After` in seconds, from either of its forms; 0 if it is missing."""
-        said = answer.headers.get("retry-after", "").strip()
-        try:
-            seconds = float(said)
-        except ValueError:
-            try:
-                at = parsedate_to_datetime(said)
-            except (ValueError, OverflowError):  # a day or a year of many digits
-                return 0.0
-            seconds = (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() - self._clock.now()
-        return max(seconds, 0.0) if math.isfinite(seconds) else 0.0
 
 
 async def _read(answer: httpx.Response) -> str:

@@ -16,7 +16,7 @@ import anyio.to_thread
 from pydantic import Field
 
 from monitor import __version__
-from monitor.errors import MonitorError, ResultsRefused
+from monitor.errors import MonitorError, Overloaded, ResultsRefused
 from monitor.model.case import RESPONSE_ID
 from monitor.model.outcome import EvaluationResult
 from monitor.quantities import Duration
@@ -85,6 +85,8 @@ class OtelEvents(OtlpSettings, Sink):
             except PartlyRejected as error:  # it does not say which results
                 refused = [one.id for one in results[: error.number]]
                 raise ResultsRefused(f"otel_events: {where}: {error}", refused) from None
+            except Overloaded as error:
+                raise Overloaded(f"otel_events: {where}: {error}", retry_after=error.retry_after) from None
             except MonitorError as error:
                 raise type(error)(f"otel_events: {where}: {error}") from None
             finally:

@@ -16,6 +16,8 @@ from typing import Any
 import anyio
 import grpc
 import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.rpc import code_pb2, error_details_pb2, status_pb2
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2_grpc import (
     LogsServiceServicer,
     add_LogsServiceServicer_to_server,
@@ -262,6 +264,36 @@ async def test_a_quota_that_is_spent_is_not_asked_again_for_every_part(tmp_path:
             assert at.count("sent") == 0
     finally:
         server.stop(None).wait()
+
+
+@pytest.mark.parametrize("form", ["google.rpc.retryinfo-bin", "grpc-status-details-bin"])
+async def test_the_pause_that_a_receiver_over_grpc_asks_for_is_passed_on(form: str) -> None:
+    class Throttled(LogsServiceServicer):
+        def Export(self, request: Any, context: grpc.ServicerContext) -> None:  # noqa: N802 - the name of the call
+            info = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=40, nanos=500_000_000))
+            details = status_pb2.Status(code=code_pb2.UNAVAILABLE)
+            details.details.add().Pack(info)
+            given = info if "retryinfo" in form else details
+            context.set_trailing_metadata(((form, given.SerializeToString()),))
+            context.abort(grpc.StatusCode.UNAVAILABLE, "later")
+
+    server = grpc.server(ThreadPoolExecutor(4))
+    add_LogsServiceServicer_to_server(Throttled(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        with pytest.raises(Overloaded, match="UNAVAILABLE: later") as caught:
+            await deliver(sink("grpc", f"http://127.0.0.1:{port}", timeout=0.5))
+        assert caught.value.retry_after == 40.5
+    finally:
+        server.stop(None).wait()
+
+
+async def test_the_pause_that_a_receiver_over_http_asks_for_is_passed_on() -> None:
+    with HttpApi(Says(429, headers={"retry-after": "40"})) as api:
+        with pytest.raises(Overloaded, match="answered 429") as caught:
+            await deliver(sink("http", api.url, timeout=0.5))
+        assert caught.value.retry_after == 40.0
 
 
 @contextmanager

@@ -8,6 +8,7 @@ against the same list (`pinned.py`).
 from __future__ import annotations
 
 import ipaddress
+import math
 import socket
 import ssl
 import sys
@@ -15,6 +16,8 @@ import threading
 import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, Self
@@ -86,6 +89,22 @@ def webhook_url(url: str) -> str:
     except ValueError as error:
         raise ValueError(f"the address {error}") from None
     return url
+
+
+def retry_after(said: str, now: float) -> float:
+    """Return the seconds that a header `Retry-After` asks for, in either of its forms; 0 where it is no such thing.
+
+    `now` is in wall-clock seconds, for a date.
+    """
+    try:
+        seconds = float(said)
+    except ValueError:
+        try:
+            at = parsedate_to_datetime(said)
+        except (ValueError, OverflowError):  # a day or a year of many digits
+            return 0.0
+        seconds = (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() - now
+    return max(seconds, 0.0) if math.isfinite(seconds) else 0.0
 
 
 def hands_out_credentials(url: str) -> bool:

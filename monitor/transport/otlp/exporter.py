@@ -20,8 +20,9 @@ from urllib.parse import urlsplit
 
 import anyio
 
+from monitor.clock import SystemClock
 from monitor.errors import InvalidData, MonitorError, Overloaded
-from monitor.transport.http.client import RefusedAddressError, checked_addresses, checked_connections
+from monitor.transport.http.client import RefusedAddressError, checked_addresses, checked_connections, retry_after
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs import ReadableLogRecord
@@ -167,9 +168,12 @@ class _Watch:
     def __init__(self) -> None:
         self.last: MonitorError = Overloaded("")
 
-    def fault(self, kind: str, why: str, *, content: bool, again: bool) -> None:
-        error = InvalidData if content else Overloaded if again else MonitorError
-        self.last = error(f"{kind}: {_printable(why)}" if why else kind)
+    def fault(self, kind: str, why: str, *, content: bool, again: bool, wait: float = 1.0) -> None:
+        message = f"{kind}: {_printable(why)}" if why else kind
+        if again and not content:
+            self.last = Overloaded(message, retry_after=wait)
+        else:
+            self.last = InvalidData(message) if content else MonitorError(message)
 
     def rejected(self, number: int, why: str) -> None:
         self.last = PartlyRejected(f"{number} of the batch rejected: {_printable(why)}", number)
@@ -207,7 +211,8 @@ def _grpc(target: Target, signal: Signal, watch: _Watch) -> Any:
                 code, why = error.code().name, error.details() or ""
                 too_large = code == "RESOURCE_EXHAUSTED" and _TOO_LARGE in why
                 content = code == "INVALID_ARGUMENT" or too_large
-                watch.fault(code, why, content=content, again=code in _MAY_PASS_GRPC)
+                again = code in _MAY_PASS_GRPC
+                watch.fault(code, why, content=content, again=again, wait=_retry_info(error.trailing_metadata()))
                 raise
             part = answer.partial_success
             rejected = getattr(part, counted)
@@ -264,6 +269,21 @@ def _grpc(target: Target, signal: Signal, watch: _Watch) -> Any:
     )
 
 
+def _retry_info(metadata: Sequence[tuple[str, Any]] | None) -> float:
+    """Return the seconds that a gRPC receiver asks to wait for; 0 where it names none."""
+    from google.protobuf.message import DecodeError  # noqa: PLC0415 - loaded with the exporter
+    from google.rpc import error_details_pb2, status_pb2  # noqa: PLC0415 - as above
+
+    info = error_details_pb2.RetryInfo()
+    for key, value in metadata or ():
+        with contextlib.suppress(DecodeError, TypeError):
+            if key == "google.rpc.retryinfo-bin":
+                info.ParseFromString(value)
+            elif key == "grpc-status-details-bin":
+                any(one.Unpack(info) for one in status_pb2.Status.FromString(value).details)
+    return max(0.0, float(info.retry_delay.seconds + info.retry_delay.nanos / 1e9))
+
+
 def _http(target: Target, signal: Signal, watch: _Watch) -> Any:
     import requests  # noqa: PLC0415 - as above
     from opentelemetry.exporter.otlp.proto.http import Compression  # noqa: PLC0415
@@ -280,7 +300,8 @@ def _http(target: Target, signal: Signal, watch: _Watch) -> Any:
                 raise
             status = answer.status_code
             kind = f"answered {status}"
-            watch.fault(kind, "", content=status in _CONTENT_IS_WRONG, again=status in _TRY_AGAIN)
+            wait = retry_after(answer.headers.get("retry-after", "").strip(), SystemClock().now())
+            watch.fault(kind, "", content=status in _CONTENT_IS_WRONG, again=status in _TRY_AGAIN, wait=wait)
             if _REDIRECT <= status < _WRONG:
                 raise requests.RequestException(kind)
             content_type = answer.headers.get("content-type", "")
