@@ -34,7 +34,7 @@ from monitor.clock import Clock, SystemClock
 from monitor.errors import TooLarge
 from monitor.extraction import compose
 from monitor.extraction.settings import ExtractionSettings
-from monitor.model.case import Case, ReadingStatus, TraceReading
+from monitor.model.case import Case, ReadingStatus, TraceReading, changed
 from monitor.model.outcome import (
     Evidence,
     Outcome,
@@ -132,6 +132,9 @@ class LocalReader:
         """Read a trace or a row, and evaluate its requests."""
         try:
             found = complete.read(self._read_trace, self._settings)
+            if (redactor := self._redactor) is not None:
+                named = tuple(changed(one, joined=redactor.names(one.joined)) for one in found.readings)
+                found = changed(found, readings=named)
             return RequestsRead(found, tuple(self._local(one.case, one.status) for one in found.readings))
         except TooLarge:
             return ReadFault(too_large=True)

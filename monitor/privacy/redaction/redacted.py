@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from monitor.model.case import Case, Document, Message, Request
+from monitor.model.case import Case, Document, Joined, Message, Request
 from monitor.model.external import ScoreSource
 from monitor.model.outcome import EvaluationResult, Evidence, Outcome, Score, Unscored
 from monitor.privacy.pseudonyms import UserKey
@@ -47,6 +47,11 @@ class Redactor:
         session_id = masking.mask(case.session_id).text
         seen = replace(case, attributes=attributes, user_id=user_id, session_id=session_id)
         return Redacted(seen, _masked(seen, masking) if masking else seen, masking)
+
+    def names(self, spans: Sequence[Joined]) -> tuple[Joined, ...]:
+        """Mask the names of spans, such as those of routes with an address in them."""
+        masking = Masking(self._types, [one.name for one in spans]) if self.enabled else None
+        return tuple(one._replace(name=masking.mask(one.name).text) if masking else one for one in spans)
 
     def count(self, found: Mapping[str, int]) -> None:
         """Count the values found in a case, by type."""

@@ -20,10 +20,11 @@ from monitor.evaluators.injection_pattern import InjectionPattern
 from monitor.evaluators.overlap_groundedness import OverlapGroundedness
 from monitor.evaluators.pii_leak import PiiLeak
 from monitor.evaluators.retrieval_overlap import RetrievalOverlap
-from monitor.model.case import Case, Document, Message, Request
+from monitor.extraction.settings import ExtractionSettings
+from monitor.model.case import Case, Document, Joined, Message, Reading, ReadingStatus, Request, TraceReading
 from monitor.model.external import ScoreSource
 from monitor.model.outcome import EvaluationResult, Evidence, Outcome, Score
-from monitor.pipeline.local_evaluation import run_local
+from monitor.pipeline.local_evaluation import LocalReader, run_local
 from monitor.pipeline.scoring import with_facts
 from monitor.privacy.pseudonyms import UserKey
 from monitor.privacy.redaction import Redacted, RedactionSettings, Redactor
@@ -122,6 +123,18 @@ def test_a_user_has_a_pseudonym_which_is_its_own():
 def test_attributes_are_masked_before_any_series_can_be_sliced_by_them():
     found = redact(Case(request_id="t", attributes={"tenant": "ole@web.de"}))
     assert found.seen.attributes == {"tenant": "<EMAIL_1>"}
+
+
+def test_names_of_spans_are_masked_for_what_keeps_them():
+    class Read:
+        def read(self, *_):
+            case = Case(request_id="t")
+            joined = (Joined("GET /users/ole@web.de", "01"), Joined("chat gpt-4o-2024-08-06", "02"))
+            return TraceReading((Reading(ReadingStatus.CONTENT_MISSING, case, joined=joined),))
+
+    redactor = Redactor(RedactionSettings(enabled=True), USERS, None)
+    found = LocalReader((), ExtractionSettings(), redactor=redactor).read(Read()).found
+    assert [one.name for one in found.last.joined] == ["GET /users/<EMAIL_1>", "chat gpt-4o-2024-08-06"]
 
 
 def test_verdicts_of_others_are_masked_with_their_reasons():
