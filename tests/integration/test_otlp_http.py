@@ -358,6 +358,14 @@ def test_30_an_endless_head_is_cut(receiver: Serving) -> None:
     assert post(receiver).status_code == 200
 
 
+def test_what_is_not_http_is_refused_and_cannot_fill_the_log(
+    receiver: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(5):
+        assert exchange(receiver, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+    assert [one.getMessage() for one in caplog.records] == ["a request is not HTTP/1.1: is it TLS, or gRPC?"]
+
+
 def test_14_31_without_the_right_token_everything_is_401_and_nothing_is_stored(tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("right\n")
     intake = ScriptedIntake()

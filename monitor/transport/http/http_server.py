@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -24,6 +25,7 @@ from monitor.transport.http.listener import ListenerOptions, bind, in_words
 
 _MAX_HEAD_BYTES = 64 * 1024
 _HIGH_WATER = 256 * 1024  # bytes of a body buffered for its reader; the event loop reads this many at once
+_WARN_EVERY = 10.0  # seconds
 _GRACE = 1  # seconds for requests in progress when the server stops
 
 
@@ -100,7 +102,7 @@ async def serve(
     """Serve `app` on a bound socket until cancelled; then requests in progress have a second to finish."""
     config = uvicorn.Config(
         app,
-        http=functools.partial(_Protocol, timeouts=timeouts),  # type: ignore[arg-type] # it is called like the class
+        http=functools.partial(_Protocol, timeouts=timeouts, unreadable=_Unreadable()),  # type: ignore[arg-type] # it is called like the class
         ws="none",
         interface="asgi3",
         lifespan="off",
@@ -163,12 +165,29 @@ class _FirstPiece:
         return bytearray(self._content) + more
 
 
+class _Unreadable:
+    """Warns of requests that are not HTTP, such as TLS or gRPC: every ten seconds, or strangers could fill the log."""
+
+    def __init__(self) -> None:
+        self._quiet_until = float("-inf")
+        self._unsaid = 0
+
+    def warn(self, logger: logging.Logger, now: float) -> None:
+        if now < self._quiet_until:
+            self._unsaid += 1
+            return
+        before = f" ({self._unsaid} not logged before)" if self._unsaid else ""
+        logger.warning("a request is not HTTP/1.1: is it TLS, or gRPC?%s", before)
+        self._quiet_until, self._unsaid = now + _WARN_EVERY, 0
+
+
 class _Protocol(HttpToolsProtocol):
     """One connection. Half-open and stalled connections are closed, so that they cannot accumulate."""
 
-    def __init__(self, *args: Any, timeouts: Timeouts, **options: Any) -> None:
+    def __init__(self, *args: Any, timeouts: Timeouts, unreadable: _Unreadable, **options: Any) -> None:
         super().__init__(*args, **options)
         self._timeouts = timeouts
+        self._unreadable = unreadable
         self._arriving: Literal["head", "body"] | None = "head"
         self._watched: Literal["head", "body"] | None = None
         self._read_timer: asyncio.TimerHandle | None = None
@@ -207,9 +226,8 @@ class _Protocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserError:
-            message = "Invalid HTTP request received."
-            self.logger.warning(message)
-            self.send_400_response(message)
+            self._unreadable.warn(self.logger, self.loop.time())
+            self.send_400_response("Invalid HTTP request received.")
         except httptools.HttpParserUpgrade as offer:
             if self._should_upgrade():
                 head = self._head_without_offer()
