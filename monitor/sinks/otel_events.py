@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk._logs import ReadableLogRecord
 
 EVENT: Final = "gen_ai.evaluation.result"
+_LAST: Final = 2**64 - 1
 
 
 class OtelEvents(OtlpSettings, Sink):
@@ -153,4 +154,5 @@ def attributes(result: EvaluationResult, *, explanations: bool) -> dict[str, str
 
 
 def _nanoseconds(seconds: float) -> int:
-    return max(0, round(seconds * 1e6) * 1000)  # a float of seconds holds no more than microseconds
+    """Return the time as OTLP writes it, which ends in the year 2554: later ones of a sender's clock are its end."""
+    return min(max(0, round(seconds * 1e6) * 1000), _LAST)  # a float of seconds holds no more than microseconds

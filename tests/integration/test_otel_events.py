@@ -95,6 +95,17 @@ async def test_the_time_is_that_of_the_answer_where_it_is_known() -> None:
     assert found == [1_600_000_000_250_000_000, 1_700_000_002 * 10**9]
 
 
+@KINDS
+@pytest.mark.parametrize("at", [253_402_300_799.0, (2**64 - 1) / 1e9])
+async def test_a_time_beyond_that_of_otlp_holds_up_no_other_event(kind: str, at: float) -> None:
+    far = judged(1)
+    far = replace(far, case=replace(far.case, answered_at=at))
+    with serving(source(kind), ScriptedIntake()) as receiver:
+        await deliver(sink(kind, receiver), far, judged(2))
+        times = [LogRecord.FromString(one).time_unix_nano for one in receiver.intake.items]
+    assert times == [2**64 - 1, 1_700_000_002 * 10**9]
+
+
 async def test_the_door_of_a_monitor_counts_events_as_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the environment says: another name would make a monitor judge itself, or nothing be sent at all."""
     monkeypatch.setenv("OTEL_SERVICE_NAME", "shop")
