@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 from prometheus_client import Counter, Histogram
 
 from monitor.extraction import coverage
-from monitor.model.case import Case, ContextStatus, Reading, ReadingStatus, Traffic
+from monitor.model.case import Case, ContextStatus, Reading, ReadingStatus, Traffic, changed
 from monitor.model.outcome import EvaluationResult, Unscored, UnscoredReason
 from monitor.pipeline.complete import Complete
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
@@ -302,7 +302,7 @@ class Readers:
             await self._set_aside(complete, _LOST[lost.reason], lost.at)
             return TraceOutcome.POISON
         if isinstance(result, RequestsRead):
-            return result
+            return _until(self._runtime.clock.now(), result)
         if result.too_large:
             return TraceOutcome.TOO_LARGE
         self._runtime.events.error(
@@ -317,3 +317,21 @@ class Readers:
         except WorkerLost as lost:
             why = _LOST[lost.reason]
             return LocalOutcome(Unscored(UnscoredReason.ERROR, why), fault=f"{why} {lost.at}".strip())
+
+
+def _until(now: float, read: RequestsRead) -> RequestsRead:
+    """Return the requests, none answered after `now`: the clock of a service may be ahead, or in another time zone."""
+    if all(one.case.answered_at <= now for one in read.found.readings):
+        return read
+
+    def by_now(case: Case) -> Case:
+        return changed(case, answered_at=min(case.answered_at, now))
+
+    readings = tuple(changed(one, case=by_now(one.case)) for one in read.found.readings)
+    local = tuple(
+        changed(one, seen=by_now(one.seen), masked=by_now(one.masked))
+        if one.seen is not None and one.masked is not None
+        else one
+        for one in read.local
+    )
+    return RequestsRead(changed(read.found, readings=readings), local)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
+import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,7 @@ from monitor.storage.spool.table import SpoolRecord, encode
 from monitor.telemetry.events import Events
 from monitor.telemetry.metrics import Metrics
 from tests.support.command import command
-from tests.support.llm import LLMServer, hang, slow, verdict
+from tests.support.llm import LLMServer, hang, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.results import judged
 from tests.support.runtime import runtime
@@ -193,11 +196,13 @@ def test_it_leaves_an_audit_line_without_the_users_id(tmp_path: Path) -> None:
     assert '"u-1"' not in line
 
 
-def test_what_a_running_monitor_has_in_hand_is_dropped(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ahead", [0, 8], ids=lambda hours: f"{hours} hours")
+def test_what_a_running_monitor_has_in_hand_is_dropped(tmp_path: Path, ahead: int) -> None:
     """The judge answers after the command: what it says then is kept nowhere. What comes later of the user is."""
     row = {"request": "Can I get my money back?", "response": GOOD, "retrieved_context": [{"content": CONTEXT}]}
     with LLMServer() as llm:
-        llm.always(slow(verdict(observations=[], explanation="fine", score=5), 3.0))
+        forgotten = threading.Event()
+        llm.always(replace(verdict(observations=[], explanation="fine", score=5), after=forgotten))
         judge = {"model": "openai/scripted", "api_key": "none", "api_base": llm.url, "price": PRICE}
         config = {
             "judge": judge,
@@ -205,13 +210,15 @@ def test_what_a_running_monitor_has_in_hand_is_dropped(tmp_path: Path) -> None:
             "storage": {"path": str(tmp_path / "state"), "texts": "all"},
         }
         with MonitorProcess(tmp_path, config) as monitor:
-            first = {"request_id": "first", "user_id": "ole", **row}
+            stated = {"timestamp": time.time() + ahead * 3600}  # by a service with another idea of the time
+            first = {"request_id": "first", "user_id": "ole", **row, **stated}
             assert monitor.post(json.dumps(first).encode(), "/v1/cases", "application/json") == 200
             wait_until(
                 lambda: monitor.total("ragmonitor_evaluations_total", evaluator="overlap_groundedness") == 1, 20, "it"
             )
             wait_until(lambda: llm.requests, 20, "the judge to be asked")
             assert command("forget", "--user", "ole", "-c", tmp_path / "config.yaml").exit_code == 0
+            forgotten.set()
             wait_until(lambda: monitor.total("ragmonitor_traces_pending") == 0, 20, "the end of it")
             assert_balanced(monitor.samples())
             assert monitor.total("ragmonitor_evaluations_total", evaluator="relevance") == 1
