@@ -366,6 +366,30 @@ def test_what_is_not_http_is_refused_and_cannot_fill_the_log(
     assert [one.getMessage() for one in caplog.records] == ["a request is not HTTP/1.1: is it TLS, or gRPC?"]
 
 
+@pytest.mark.parametrize("last", [b"nonsense\r\n\r\n", b""], ids=["refused", "gone"])
+def test_requests_that_nobody_waits_for_any_more_are_no_error(last: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    gone = threading.Event()
+
+    async def held(_batch: Any) -> Accepted:
+        while not gone.is_set():  # noqa: ASYNC110 - set in another thread
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        return Accepted()
+
+    intake = ScriptedIntake(held)
+    with serving(OtlpHttp(port=0), intake, uvloop=True) as receiver:
+        with socket.create_connection(("127.0.0.1", receiver.port), timeout=60) as sock:
+            sock.sendall((head() + BODY) * 2)
+            wait_until(lambda: intake.calls == 1)
+            if last:
+                sock.sendall(last)
+                assert sock.recv(1000).startswith(b"HTTP/1.1 400 ")
+        gone.set()
+        wait_until(lambda: intake.batches)
+        time.sleep(0.2)
+    assert [one.getMessage() for one in caplog.records if one.levelname == "ERROR"] == []
+
+
 def test_14_31_without_the_right_token_everything_is_401_and_nothing_is_stored(tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("right\n")
     intake = ScriptedIntake()

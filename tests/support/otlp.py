@@ -78,7 +78,9 @@ class Serving:
 
 
 @contextlib.contextmanager
-def serving(source: Source, intake: ScriptedIntake | None = None, runtime: Runtime | None = None) -> Iterator[Serving]:
+def serving(
+    source: Source, intake: ScriptedIntake | None = None, runtime: Runtime | None = None, *, uvloop: bool = False
+) -> Iterator[Serving]:
     """Run `source` in a separate thread, until the block ends. Raises what `run` raises."""
     taking = intake if intake is not None else ScriptedIntake()
     lent = runtime if runtime is not None else make_runtime(SystemClock())
@@ -86,7 +88,7 @@ def serving(source: Source, intake: ScriptedIntake | None = None, runtime: Runti
     async def run(*, task_status: anyio.abc.TaskStatus[str]) -> None:
         await source.run(taking, lent, task_status.started)
 
-    with start_blocking_portal("asyncio") as portal:
+    with start_blocking_portal("asyncio", {"use_uvloop": uvloop}) as portal:
         running, address = portal.start_task(run)
         try:
             yield Serving(address, taking, lent)

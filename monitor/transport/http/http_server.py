@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 import anyio
 import httptools
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from monitor.stages import Runtime
 from monitor.stages.doors import Door
@@ -193,6 +193,7 @@ class _Protocol(HttpToolsProtocol):
         self._read_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
+        self._answering: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -202,6 +203,7 @@ class _Protocol(HttpToolsProtocol):
         for timer in (self._read_timer, self._write_timer):
             if timer is not None:
                 timer.cancel()
+        self._answer_no_more()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -228,6 +230,7 @@ class _Protocol(HttpToolsProtocol):
         except httptools.HttpParserError:
             self._unreadable.warn(self.logger, self.loop.time())
             self.send_400_response("Invalid HTTP request received.")
+            self._answer_no_more()
         except httptools.HttpParserUpgrade as offer:
             if self._should_upgrade():
                 head = self._head_without_offer()
@@ -235,6 +238,17 @@ class _Protocol(HttpToolsProtocol):
                 self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
                 return head + data[offer.args[0] :]
         return b""
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _answer_no_more(self) -> None:
+        """Let requests that are still in work know that nobody can be answered: uvicorn tells only the latest one."""
+        for cycle in (self._answering, self.cycle):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
 
     def _should_upgrade(self) -> bool:
         # Of such a request uvicorn handles neither head nor end. CONNECT is none: it has no other form.
