@@ -112,7 +112,7 @@ class _Endpoints:
         except Unauthenticated as error:
             status, kind, body = 401, _TEXT, f"{error}\n".encode()
             more = [(b"www-authenticate", challenge.encode()) for challenge in (error.challenge, _BASIC)]
-        except _Disconnected:
+        except _SenderGone:
             return
         fields = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *more]
         await send({"type": "http.response.start", "status": status, "headers": fields})
@@ -175,17 +175,17 @@ class _Endpoints:
         return 503, _TEXT, f"not ready: {'; '.join(health.reasons)}\n".encode()
 
 
-class _Disconnected(Exception):  # noqa: N818 - never leaves this module
+class _SenderGone(Exception):  # noqa: N818 - never leaves this module
     """The sender has gone before all of its body was there: nothing of it counts."""
 
 
 async def _body(receive: _Receive) -> bytes | None:
-    """Read the body of a request; None if it is too large. Raises `_Disconnected`."""
+    """Read the body of a request; None if it is too large. Raises `_SenderGone`."""
     body, more = bytearray(), True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise _Disconnected
+            raise _SenderGone
         body += message.get("body", b"")
         more = bool(message.get("more_body"))
         if len(body) > _LARGEST_BODY:
