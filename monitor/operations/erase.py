@@ -15,6 +15,7 @@ from monitor.clock import Clock, SystemClock
 from monitor.config.model import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.jobs.backfill import store as backfill
+from monitor.operations.diagnosis import as_id
 from monitor.operations.storage_folder import refuse_newer, require_state
 from monitor.privacy import audit, erasure, pseudonyms
 from monitor.sinks.history import HistorySink
@@ -71,6 +72,7 @@ def erase(
     if bool(trace) == bool(user):
         raise ConfigError("give either a trace or a user")
     now = (clock or SystemClock()).now()
+    named = {trace, as_id(trace)} - {""}  # as it stands, too: a row may be called anything
     folder = config.storage.path
     require_state(folder)
     refuse_newer(folder)
@@ -83,16 +85,16 @@ def erase(
         if not dry_run:  # before anything is deleted: work in progress must not be stored again
             for at in folders:
                 if at.is_dir():
-                    _mark(at, trace, users, now, max(config.storage.retention, _LEAST_RETENTION))
+                    _mark(at, named, users, now, max(config.storage.retention, _LEAST_RETENTION))
             time.sleep(SETTLE)
-        traces = {trace} if trace else set().union(*(one.traces_of(one.path, users, user) for one in stores))
+        traces = named or set().union(*(one.traces_of(one.path, users, user) for one in stores))
         if retained.exists():
             rows |= _named(retained, deliveries.erase(retained, {*traces, user}, dry_run=dry_run))
         aside = folder / poison.FOLDER
         rows |= _named(aside, poison.erase(aside, {*traces, user}, dry_run=dry_run))
         for one in stores:
-            named = {*traces, *users, user} - {""} if one.path.name == files.INCIDENTS else traces
-            rows |= _named(one.path, one.erase(one.path, named, dry_run=dry_run))
+            sought = {*traces, *users, user} - {""} if one.path.name == files.INCIDENTS else traces
+            rows |= _named(one.path, one.erase(one.path, sought, dry_run=dry_run))
     except (MonitorError, OSError) as error:
         raise ConfigError(f"storage.path: deletion incomplete: {error}") from None
     if not dry_run and folder.is_dir():
@@ -101,7 +103,7 @@ def erase(
     copies = [*(sink.external_copies() for sink in config.sinks), *(one.external_copies() for one in config.sources)]
     kept = (config.storage.path / files.SPOOL, *(one.path for one in stores))
     damaged = [copy for path in kept for copy in damaged_copies(path)]
-    return Erased(rows, len(traces) if rows else 0, [name for name in copies if name], damaged)
+    return Erased(rows, (1 if trace else len(traces)) if rows else 0, [name for name in copies if name], damaged)
 
 
 def _named(path: Path, rows: Mapping[str, int]) -> dict[str, int]:
@@ -115,8 +117,8 @@ def _pseudonyms(user: str, folders: set[Path]) -> set[str]:
     return {key.of(user) for key in keys if key is not None}
 
 
-def _mark(folder: Path, trace: str, users: set[str], now: float, retention: float) -> None:
-    marks = [erasure.Mark(now, trace=trace)] if trace else []
+def _mark(folder: Path, traces: set[str], users: set[str], now: float, retention: float) -> None:
+    marks = [erasure.Mark(now, trace=trace) for trace in sorted(traces)]
     marks += [erasure.Mark(now, user=user) for user in sorted(users)]
     if marks:
         erasure.add(folder, marks, since=now - retention)

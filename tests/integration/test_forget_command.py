@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from monitor.clock import ManualClock
+from monitor.config import load
 from monitor.jobs.backfill.cases import BackfillOrigin, Item
 from monitor.jobs.backfill.store import BackfillQueue
 from monitor.model.case import Case
@@ -104,6 +105,21 @@ def test_a_trace_is_forgotten_in_every_file_and_others_stay(tmp_path: Path) -> N
     assert TRACE.encode() not in b"".join(
         path.read_bytes() for path in (tmp_path / "state").iterdir() if path.suffix != ".jsonl"
     )
+
+
+@pytest.mark.parametrize("form", ["{}", "0x{}", "tr-{}"])
+def test_a_trace_is_found_by_any_usual_form_of_its_id_and_a_row_by_its_own(tmp_path: Path, form: str) -> None:
+    hexadecimal = "abcdef" * 5 + "01"
+    row = "ABCDEF01-2345-6789-ABCD-EF0123456789"
+    results = [judged(1), judged(2), judged(3)]
+    for one, name in zip(results, (hexadecimal, row, "other"), strict=True):
+        object.__setattr__(one, "case", replace(one.case, request_id=name))
+    history = keep(tmp_path, *results)
+    done = erase.erase(load(configured(tmp_path)), trace=form.format(hexadecimal.upper()))
+    assert done.requests == 1
+    assert traces(history) == {row, "other"}
+    assert command("forget", "--trace", row, "-c", configured(tmp_path)).exit_code == 0
+    assert traces(history) == {"other"}
 
 
 def test_the_sums_of_verdicts_stay(tmp_path: Path) -> None:
