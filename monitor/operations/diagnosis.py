@@ -70,11 +70,14 @@ class Diagnostics:
 
     def trace(self, request_id: str, evaluator: str = "") -> Explanation:
         """Explain the results of a trace, or why there are none; with `evaluator`, only those of this evaluator."""
-        return self._of_trace(self._facts(request_id), evaluator)
+        return self._of_trace(self._facts(self._name_of(request_id)), evaluator)
 
     async def live_trace(self, request_id: str, evaluator: str = "") -> Explanation:
         """Do the same as `trace`, on the monitor's event loop, and include work in progress."""
-        facts, in_progress = self._facts(request_id), list[RequestRecord]()
+        own, live = request_id.strip(), self._live
+        waits = live is not None and (bool(live.notes.of(own)) or live.is_unread(own))
+        named = own if waits else await anyio.to_thread.run_sync(self._name_of, request_id)
+        facts, in_progress = self._facts(named), list[RequestRecord]()
         if self._live is not None:
             whole = facts.request_id.rpartition("/")[0] or facts.request_id
             in_progress = self._live.notes.of(facts.request_id)
@@ -94,8 +97,16 @@ class Diagnostics:
             facts = replace(facts, waiting=waiting, pending=self._live.pending)
         return await anyio.to_thread.run_sync(self._of_evaluator, facts)
 
-    def _facts(self, request_id: str) -> TraceFacts:
-        named = as_id(request_id)
+    def _name_of(self, given: str) -> str:
+        """Return the id that something is stored under: as it is given, such as a UUID of a row, or that of a trace."""
+        own, usual = given.strip(), as_id(given)
+        if own == usual:
+            return usual
+        recorded = self._has_records and bool(self._records.of(own))
+        stored = self._results.exists() and bool(HistoryReader(self._results).requests_of(own))
+        return own if recorded or stored else usual
+
+    def _facts(self, named: str) -> TraceFacts:
         whole = trace_of(named)
         return TraceFacts(
             least_rate=consistent_sampling.least_rate(consistent_sampling.sampling_id(whole)) if whole else None,

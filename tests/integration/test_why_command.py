@@ -394,3 +394,14 @@ def test_an_evaluator_whose_judge_refuses_says_so_for_the_whole_time(judging):
 def test_no_secret_is_in_an_explanation(judging):
     shown = json.dumps([why(judging, GOOD_ONE), why(judging, "-e", "coherence")])
     assert "sk-canary-secret" not in shown
+
+
+def test_a_row_whose_id_is_a_uuid_is_found_by_it(tmp_path):
+    uuid = "550E8400-e29b-41d4-a716-446655440000"
+    monitor = MonitorProcess(tmp_path, {"evaluators": [{"type": "overlap_groundedness"}]})
+    with monitor:
+        send_rows(monitor, row(uuid))
+        ended(monitor, 1)
+        assert why(monitor, uuid)["cause"] == "evaluated"
+        assert json.loads(monitor.get(f"/api/v1/why?trace={uuid}"))["cause"] == "evaluated"
+    assert why(monitor, uuid)["cause"] == "evaluated"
