@@ -193,7 +193,7 @@ _OF_A_CAUSE: Final[Mapping[PauseCause, str]] = {
     PauseCause.NO_KEY: "{judge}.api_key: the provider's key, such as ${{NAME_OF_A_VARIABLE}}",
     PauseCause.NO_ADDRESS: "{judge}.api_base: the address of the provider's API",
     PauseCause.NO_PROVIDER: "{judge}.model: provider/name, such as openai/gpt-4o-mini",
-    PauseCause.NO_PACKAGE: "install that package in the monitor's environment; or {judge}.model: one of another provider",
+    PauseCause.NO_PACKAGE: "install that package where the monitor runs; or {judge}.model: one of another provider",
 }
 
 _Made = tuple[str, str] | Callable[[str, str, EvaluatorSetup | None], tuple[str, str]]
@@ -252,7 +252,9 @@ def off(evaluator: EvaluatorSetup) -> Reason:
     place = evaluator.judge_place
     if str(evaluator.judge.get("model") or "").startswith(CLASSIFIER):
         text = "it is off: its classifier runs in this process, and the packages for that are missing"
-        return Reason(text, f"install rag-monitor[hhem] in the monitor's environment; or {place}.api_base: a server's address")
+        return Reason(
+            text, f"install rag-monitor[hhem] where the monitor runs; or {place}.api_base: a server's address"
+        )
     text = f"it is off: it asks a language model, and the section `{place}` names none"
     return Reason(text, f"{place}.model: for example openai/gpt-4o-mini, with {place}.api_key")
 
