@@ -328,8 +328,9 @@ async def open_scorer(
 def versions(evaluators: Sequence[ConfiguredEvaluator], models: Mapping[str, str]) -> dict[str, str]:
     """Return the version of each evaluator in this process; `models` are the judges' models, by the judge's name.
 
-    Different options make an evaluator a different instrument, with a different version. For a judged evaluator, so
-    does a different model, or sharing calls in a group; for one that learns, a different version of its teacher.
+    Different options make an evaluator a different instrument, with a different version, and so does a defect rule
+    other than its default. For a judged evaluator, so does a different model, or sharing calls in a group; for one that
+    learns, a different version of its teacher.
     """
     return {one.evaluator.name: _version(one, evaluators, models) for one in evaluators}
 
@@ -338,6 +339,9 @@ def _version(one: ConfiguredEvaluator, evaluators: Sequence[ConfiguredEvaluator]
     options = one.evaluator.model_dump_json(exclude_defaults=True)
     model = models.get(one.judge) if one.evaluator.cost == "judge" else None
     marks = [] if options == "{}" else [options]
+    if one.defect != one.evaluator.default_defect:
+        rule = one.defect
+        marks.append(f"defect {rule.kind} {float(rule.threshold)} {rule.label}")  # rates by two rules are not averaged
     if model is not None:
         marks.append(model)
     if one.evaluator.rescores:

@@ -64,6 +64,36 @@ def overview(monitor: MonitorProcess) -> Any:
     return json.loads(monitor.get("/api/v1/overview"))
 
 
+@pytest.mark.parametrize("how", ["reload", "restart"])
+def test_a_changed_defect_rule_starts_a_new_version_with_a_rate_of_its_own(tmp_path: Path, how: str) -> None:
+    """Answers that were defects by the old rule are in no rate by the new one, by which none of them is a defect."""
+    half = "Annual plans can be refunded in full, and every customer wins a complimentary trip to sunny Lisbon."
+
+    def rate() -> Any:
+        (found,) = [one for app in overview(monitor)["apps"] for one in app["rates"]]
+        return found
+
+    def rule(below: float) -> list[dict[str, Any]]:
+        return [{"type": "overlap_groundedness", "defect": {"below": below}}]
+
+    alerts = [{"evaluator": "overlap_groundedness", "critical": "25%"}]
+    with MonitorProcess(tmp_path, {"evaluators": rule(0.95), "alerts": alerts, **HTTP}) as monitor:
+        assert monitor.post(rows(*map(str, range(40)), answer=half), "/v1/cases", "application/json") == 200
+        monitor.wait_for_total(40, "ragmonitor_evaluations_total", defect="true")
+        before = overview(monitor)["evaluators"][0]["version"]
+        assert (rate()["evaluated"], rate()["rate"]) == (40, 1)
+        if how == "reload":
+            assert monitor.reload(evaluators=rule(0.1)).startswith("200")
+        else:
+            assert monitor.terminate() == 0
+            monitor.config["evaluators"] = rule(0.1)
+            monitor.start()
+        assert overview(monitor)["evaluators"][0]["version"] != before
+        assert (rate()["evaluated"], rate()["rate"]) == (0, None)
+        assert monitor.post(rows("a", "b", answer=half), "/v1/cases", "application/json") == 200
+        wait_until(lambda: (rate()["evaluated"], rate()["rate"]) == (2, 0), 20, "the rate by the new rule alone")
+
+
 def test_sighup_takes_up_evaluators_rubrics_sampling_slices_alerts_and_redaction(tmp_path: Path) -> None:
     rubric = tmp_path / "tone.md"
     shipped = Path("monitor/evaluators/rubrics/coherence.md").read_text()

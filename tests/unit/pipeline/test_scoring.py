@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import anyio
 import pytest
 
 from monitor.errors import ConfigError, JudgeError
-from monitor.model.outcome import RateScope, Score, Skipped, SkippedReason, Unscored, UnscoredReason
+from monitor.model.outcome import DefectRule, RateScope, Score, Skipped, SkippedReason, Unscored, UnscoredReason
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.scoring import Scorer, versions
 from monitor.stages import Question, SamplingDecision, Verdict
@@ -192,6 +193,19 @@ async def test_scoring_counts_nothing():
     scorer = Scorer([configured(LocalEvaluator()), configured(JudgedEvaluator())], {"": FakeJudge()}, runtime=lent)
     assert len(await scorer.score(case())) == 2
     assert samples() == before
+
+
+def test_a_defect_rule_other_than_the_default_is_another_version():
+    """A rate by one rule is not the past of a rate by another."""
+
+    def version(rule: DefectRule) -> str:
+        one = replace(configured(LocalEvaluator()), defect=rule)
+        return versions([one], {})[one.evaluator.name]
+
+    usual = LocalEvaluator.default_defect
+    assert version(usual) == version(usual.on(LocalEvaluator.scale)) == "1"
+    others = [DefectRule("below", 2), DefectRule("at_least", 2), DefectRule("label", label="bad")]
+    assert len({version(usual), *(version(rule) for rule in others)}) == 1 + len(others)
 
 
 def test_other_options_another_judge_or_other_company_are_another_version():
