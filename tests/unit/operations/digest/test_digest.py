@@ -158,7 +158,7 @@ def test_what_was_spent_on_an_evaluator_that_is_gone_is_told_too(tmp_path: Path)
     unscored = [replace(asked(9, SINCE, UnscoredReason.ERROR), evaluator="local", cost=Cost())]
     text = words(digest(tmp_path, gone, unscored))
     assert "Spent $1.50 for 12 calls" in text
-    assert "All 6 evaluations came to a score" in text
+    assert "All 6 evaluations produced a score" in text
 
 
 def test_what_was_spent_is_told_where_the_judge_only_found_that_nothing_was_to_be_judged(tmp_path: Path) -> None:
