@@ -84,7 +84,13 @@ def diagnose(
 
 
 def _read(one: RateDiagnosis) -> str:
-    return f"{number_of(one.answers, 'answer')} {'was' if one.answers == 1 else 'were'} read."
+    read = f"{number_of(one.answers, 'answer')} {'was' if one.answers == 1 else 'were'} read."
+    return " ".join([read, *_left_out(one)])
+
+
+def _left_out(one: RateDiagnosis) -> Iterator[str]:
+    if one.other_versions:
+        yield f"Left out: {number_of(one.other_versions, 'answer')} judged by other versions of the evaluator."
 
 
 def lines(one: RateDiagnosis) -> Iterator[str]:
@@ -100,6 +106,7 @@ def lines(one: RateDiagnosis) -> Iterator[str]:
     yield f"{subject} rose {_since(found.onset)}."
     yield f"Bad before: {_rate(found.rate_before)}. Since then: {_rate(found.rate_since)}."
     yield f"Since then {found.judged:,} answers were judged, {found.bad:,} of them bad."
+    yield from _left_out(one)
     if found.awaits_first_look:
         yield f"They are too few to name a cause: {found.next_look:,} more are needed."
         return

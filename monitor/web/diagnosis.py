@@ -107,6 +107,8 @@ class DiagnosisView(ApiModel):
     """The rise is searched for in the last two windows of this length."""
     answers: int
     """Judged answers that were read, including those of the week before."""
+    other_versions: int
+    """Answers judged by other versions of the evaluator; they are left out."""
     state: Literal["found", "nothing_stands_out", "no_rise", "too_few_before"]
     line: str
     """The diagnosis in one line, as in alerts; empty if there is none."""
@@ -176,6 +178,7 @@ def _view(one: RateDiagnosis, query: DiagnosisQuery) -> DiagnosisView:
         defect_rule=query.defect_rule,
         window_seconds=one.window,
         answers=one.answers,
+        other_versions=one.other_versions,
         state=found.state,
         line=alert_line(one),
         onset=_onset(found.onset),

@@ -76,8 +76,9 @@ class ExampleAnswer:
 class RateDiagnosis:
     """A diagnosis of the rate of one app and evaluator, `window` seconds up to `until`.
 
-    `answers` is the number of judged answers that were read. `examples` has up to three bad answers for each factor, in
-    the order of the factors, from different sessions or questions if possible; `questions` are the beginnings of their
+    `answers` is the number of judged answers that were read, all by one version of the evaluator; `other_versions` counts
+    those by its other versions, which are left out. `examples` has up to three bad answers for each factor, in the
+    order of the factors, from different sessions or questions if possible; `questions` are the beginnings of their
     texts by request, if stored. `changes` are the last changes of the service or the judge in the searched time, oldest
     first. `unread` counts lines of files that are not results.
     """
@@ -91,6 +92,7 @@ class RateDiagnosis:
     examples: tuple[tuple[ExampleAnswer, ...], ...] = ()
     questions: Mapping[str, str] = field(default_factory=dict)
     changes: tuple[VersionChange, ...] = ()
+    other_versions: int = 0
     unread: int = 0
 
 
@@ -142,6 +144,7 @@ def diagnose_answers(
     """Diagnose from answers of the searched time and of the days before it. `request.until` must be given."""
     until = request.until or 0.0
     search_from = request.search_from(until)
+    every, answers = answers, _by_one_version(answers, request.fired)
     rule = request.rule
     if rule is not None:
         answers = [one._replace(defect=rule.matches(Score(one.score, "", one.label))) for one in answers]
@@ -168,8 +171,19 @@ def diagnose_answers(
         found=found,
         examples=examples,
         changes=tuple(changes),
+        other_versions=len(every) - len(answers),
         unread=unread,
     )
+
+
+def _by_one_version(answers: Sequence[JudgedAnswer], fired: float | None) -> Sequence[JudgedAnswer]:
+    """Return the answers judged by one version of the evaluator, since another version is a different instrument.
+
+    It is the version of the last answer that was judged, or was judged before the alert fired.
+    """
+    known = [one for one in answers if fired is None or one.judged_at <= fired] or answers
+    last = max(known, key=lambda one: one.judged_at, default=None)
+    return [one for one in answers if last is not None and one.version == last.version]
 
 
 def _changes(
@@ -210,6 +224,7 @@ def as_object(one: RateDiagnosis) -> Mapping[str, Any]:
         "window": one.window,
         "until": one.until,
         "answers": one.answers,
+        "other_versions": one.other_versions,
         "changes": [{"at": change.at, "text": change.text} for change in one.changes],
         "unread": one.unread,
         "state": found.state,

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from monitor.cli.diagnose import lines
 from monitor.clock import ManualClock
 from monitor.config import load
 from monitor.errors import ConfigError, MonitorError
@@ -64,6 +65,18 @@ async def test_a_rise_without_a_cause_names_none_and_says_what_would_have_been_s
     one = diagnosed(tmp_path)
     assert (one.found.state, one.examples) == ("nothing_stands_out", ())
     assert one.found.visible is not None
+
+
+@pytest.mark.anyio
+async def test_answers_by_another_version_of_the_evaluator_are_left_out(tmp_path: Path) -> None:
+    """To the old version hardly anything was bad: the rise is the new version's, not the service's."""
+    change = NUMBER - SINCE
+    given = results(common)
+    await kept(tmp_path, [replace(one, version="old") if at < change else one for at, one in enumerate(given)])
+    one = diagnosed(tmp_path)
+    assert (one.found.state, one.answers, one.other_versions) == ("too_few_before", SINCE, change)
+    said = "\n".join(lines(one))
+    assert f"{SINCE} answers were read. Left out: 1,200 answers judged by other versions of the evaluator." in said
 
 
 @pytest.mark.anyio
