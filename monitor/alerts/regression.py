@@ -40,10 +40,13 @@ def decide(
     """
     changes, days = windows.changes(app, evaluator, now)
     if days < change.CLEAN_DAYS_NEEDED or not changes:
-        known = f"it has {days} of the {change.CLEAN_DAYS_NEEDED} incident-free days that it needs"
-        latest = f", and nothing was scored in the last {format_duration(3 * DAY)}" if not changes else ""
-        finding = rate_alert(evaluator).finding(predicate, evaluator)
-        text = f"No baseline for the share of answers from {app} that {finding}: {known}{latest}."
+        share = f"the share of answers from {app} that {rate_alert(evaluator).finding(predicate, evaluator)}"
+        latest = f"nothing was scored in the last {format_duration(3 * DAY)}"
+        if days < change.CLEAN_DAYS_NEEDED:
+            known = f"it has {days} of the {change.CLEAN_DAYS_NEEDED} incident-free days that it needs"
+            text = f"No baseline for {share}: {known}{f', and {latest}' if not changes else ''}."
+        else:
+            text = f"No recent value to compare for {share}: {latest}."
         return ConditionResult(AlertStatus.NOT_ENOUGH_DATA, text)
     usual = windows.usual(app, evaluator, now)
     found = change.fired(changes, change.FAMILIES[family])

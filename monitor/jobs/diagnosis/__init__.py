@@ -76,11 +76,11 @@ class ExampleAnswer:
 class RateDiagnosis:
     """A diagnosis of the rate of one app and evaluator, `window` seconds up to `until`.
 
-    `answers` is the number of judged answers that were read, all by one version of the evaluator; `other_versions` counts
-    those by its other versions, which are left out. `examples` has up to three bad answers for each factor, in the
-    order of the factors, from different sessions or questions if possible; `questions` are the beginnings of their
-    texts by request, if stored. `changes` are the last changes of the service or the judge in the searched time, oldest
-    first. `unread` counts lines of files that are not results.
+    `answers` is the number of answers that were read, all judged by one version of the evaluator; `other_versions`
+    counts answers judged by its other versions, which are left out. `examples` has up to three bad answers for each
+    factor, in the order of the factors, from different sessions or questions if possible; `questions` are the
+    beginnings of their texts by request, if stored. `changes` are the last changes of the service or the judge in the
+    searched time, oldest first. `unread` counts lines of files that are not results.
     """
 
     app: str

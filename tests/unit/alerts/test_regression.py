@@ -56,6 +56,17 @@ def test_a_rate_of_the_context_without_a_baseline_is_named_in_plain_words() -> N
     )
 
 
+def test_with_a_baseline_and_no_scores_since_it_says_that_nothing_was_scored() -> None:
+    world = World()
+    world.hours(8 * 24, 2)
+    state = world.hours(4 * 24, 0, judged=0)
+    assert state.status is AlertStatus.NOT_ENOUGH_DATA
+    assert state.annotations["description"] == (
+        "No recent value to compare for the share of answers from shop that are defective according to grounded:"
+        " nothing was scored in the last 3d."
+    )
+
+
 def test_a_steady_rate_is_ok_and_a_clear_rise_fires_with_all_that_one_wants_to_know() -> None:
     world = World()
     state = world.hours(9 * 24, 2)
