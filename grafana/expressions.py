@@ -164,7 +164,7 @@ def rule_threshold(severity: str) -> str:
 
 
 def context_share(app: str, *status: str) -> str:
-    """Return the share of an app's answers by how their context came about: of one `status`, or of each by that label.
+    """Return the share of an app's answers by context status: of one `status`, or of each by that label.
 
     `app` and `status` are matchers.
     """

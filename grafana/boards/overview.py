@@ -160,8 +160,8 @@ def _evaluators() -> Panel:
 
 def _contexts() -> Panel:
     return rows(
-        "How contexts came about",
-        "One row per app: the shares of its answers within the window by how their context came about, estimated for"
+        "Retrieval outcomes",
+        "One row per app: the shares of its answers within the window by retrieval outcome, estimated for"
         " all traffic. Evaluators of the context skip answers without a retrieval, and answers whose retrieval was not"
         " recorded. With few answers, shares are rough.",
         Column("app", properties=link("Retrieval of this app", f"{_RETRIEVAL}&var-app=${{__value.raw}}")),

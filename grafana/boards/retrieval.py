@@ -77,7 +77,7 @@ def _judged() -> Panel:
 
 def _context() -> Panel:
     return curve(
-        "How contexts came about",
+        "Retrieval outcomes",
         "Shares of all answers within the window, estimated for all traffic. An answer after a retrieval that found"
         " nothing counts in all rates; evaluators of the context skip answers without a retrieval, and answers whose"
         " retrieval was not recorded. Alerts: `RagRetrievalEmptyHigh` and `RagContextNotRecorded`. With few answers,"

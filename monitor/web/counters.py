@@ -20,7 +20,7 @@ class TraceCounts:
     """One app's traces since the process started.
 
     `ended` counts the requests in traces that were read, and the traces without any, by outcome. `contexts` sums the
-    weights of answers by how their context came about.
+    weights of answers by context status.
     """
 
     received: int = 0
