@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import ClassVar, Literal, NamedTuple, Self, TypeAlias
+from typing import ClassVar, Final, Literal, NamedTuple, Self, TypeAlias
 
 from monitor.model.case import Case, ContextStatus
 from monitor.model.external import ScoreSource
@@ -438,13 +438,18 @@ class EvaluationResult:
         return self.known_id or result_id(self.case.request_id, self.evaluator, self.version, self.key)
 
 
+RULE_MARK: Final = "~"
+"""In a version, what stands between the evaluator's own version and a defect rule other than its default."""
+
+
 @lru_cache(maxsize=2048)
 def result_id(request_id: str, evaluator: str, version: str, key: str = "") -> str:
     """Return the id of a result, a hash of the request, the evaluator and its version. 32 hex digits.
 
-    The span is not part of the hash: if only a part of a trace arrives again, the answer may seem to be in another
-    span. The latest ids are cached, since each is needed when a case is drawn and when its result is published and
-    written.
+    The defect rule in the version is not part of the hash: by any rule it is the same score. Nor is the span: if only a
+    part of a trace arrives again, the answer may seem to be in another span. The latest ids are cached, since each is
+    needed when a case is drawn and when its result is published and written.
     """
-    text = "\x1f".join((request_id, evaluator, version, *((key,) if key else ())))
+    instrument = version.partition(RULE_MARK)[0]
+    text = "\x1f".join((request_id, evaluator, instrument, *((key,) if key else ())))
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

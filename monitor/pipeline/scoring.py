@@ -31,6 +31,7 @@ from monitor.judge.settings import JudgeSettings
 from monitor.judge.setup import place_of
 from monitor.model.case import Case, changed
 from monitor.model.outcome import (
+    RULE_MARK,
     Cost,
     EvaluationResult,
     Outcome,
@@ -328,20 +329,26 @@ async def open_scorer(
 def versions(evaluators: Sequence[ConfiguredEvaluator], models: Mapping[str, str]) -> dict[str, str]:
     """Return the version of each evaluator in this process; `models` are the judges' models, by the judge's name.
 
-    Different options make an evaluator a different instrument, with a different version, and so does a defect rule
-    other than its default. For a judged evaluator, so does a different model, or sharing calls in a group; for one that
-    learns, a different version of its teacher.
+    Different options make an evaluator a different instrument, with a different version. For a judged evaluator, so
+    does a different model, or sharing calls in a group; for one that learns, a different version of its teacher. A
+    defect rule other than the default follows at the end: `1+0f3a9c21~below 2`.
     """
     return {one.evaluator.name: _version(one, evaluators, models) for one in evaluators}
 
 
 def _version(one: ConfiguredEvaluator, evaluators: Sequence[ConfiguredEvaluator], models: Mapping[str, str]) -> str:
+    made = _instrument(one, evaluators, models)
+    rule = one.defect
+    if rule == one.evaluator.default_defect:
+        return made
+    limit = rule.label if rule.kind == "label" else f"{float(rule.threshold):.12g}"
+    return f"{made}{RULE_MARK}{rule.kind} {limit}"  # the same scores, but no rate adds up defects by two rules
+
+
+def _instrument(one: ConfiguredEvaluator, evaluators: Sequence[ConfiguredEvaluator], models: Mapping[str, str]) -> str:
     options = one.evaluator.model_dump_json(exclude_defaults=True)
     model = models.get(one.judge) if one.evaluator.cost == "judge" else None
     marks = [] if options == "{}" else [options]
-    if one.defect != one.evaluator.default_defect:
-        rule = one.defect
-        marks.append(f"defect {rule.kind} {float(rule.threshold)} {rule.label}")  # rates by two rules are not averaged
     if model is not None:
         marks.append(model)
     if one.evaluator.rescores:

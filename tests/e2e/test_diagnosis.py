@@ -9,7 +9,7 @@ import json
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,12 @@ import anyio
 import pytest
 
 from monitor.clock import SystemClock
+from monitor.config import load
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import EvaluationResult, Score
 from monitor.model.service_version import ServiceVersion
+from monitor.pipeline.configured_evaluator import DEFAULT_JUDGE
+from monitor.pipeline.scoring import versions
 from monitor.sinks.history import HistorySink
 from tests.support.command import command
 from tests.support.llm import Asked, LLMServer, Reply, verdict
@@ -92,12 +95,13 @@ def answers(app: str, until: float) -> list[Answer]:
     return found
 
 
-async def history(folder: Path, until: float) -> None:
-    """Write the day before, with one bad answer in twenty."""
+async def history(folder: Path, version: str, until: float) -> None:
+    """Write the day before, with one bad answer in twenty, judged by this version of the evaluator."""
     sink = HistorySink(path=folder / "state" / "history.db", texts="all")
     async with sink.open(runtime(SystemClock())) as deliver:
         for app in APPS:
-            await deliver([_result(app, Answer(number, until - (BEFORE - number) * 120)) for number in range(BEFORE)])
+            before = [Answer(number, until - (BEFORE - number) * 120) for number in range(BEFORE)]
+            await deliver([replace(_result(app, one), version=version) for one in before])
 
 
 def _result(app: str, one: Answer) -> EvaluationResult:
@@ -221,12 +225,15 @@ def incident_of(monitor: MonitorProcess, app: str) -> str:
 @pytest.fixture(scope="module")
 def raised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raised]:
     folder, now = tmp_path_factory.mktemp("diagnosis"), time.time()
-    anyio.run(history, folder, now - 3 * 3600)
     with LLMServer() as llm, webhook() as hook, webhook() as chat:
         llm.always(judged)
         config = configuration(llm, hook.address, chat.address)
         config["storage"] = {**config["storage"], "path": str(folder / "state")}
-        with MonitorProcess(folder, config) as monitor:
+        monitor = MonitorProcess(folder, config)
+        evaluators = load(monitor.write()).configured_evaluators
+        version = versions(evaluators, {DEFAULT_JUDGE: config["judge"]["model"]})["groundedness"]
+        anyio.run(history, folder, version, now - 3 * 3600)
+        with monitor:
             by_app = {app: answers(app, now) for app in APPS}
             for late in (False, True):  # the bad ones last: alerts fire when nearly all of them are there
                 for app, all_of in by_app.items():

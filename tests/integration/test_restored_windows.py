@@ -97,7 +97,7 @@ async def test_another_version_is_not_compared_with_what_the_one_before_it_judge
     await days.pass_hours(6, 0.25, "2")
     state = await days.state_after_a_restart("2")
     assert state.status is AlertStatus.NOT_ENOUGH_DATA
-    assert "0 of the 3 days" in state.annotations["description"]
+    assert "0 of the 3 incident-free days" in state.annotations["description"]
     assert state.labels["version"] == "2"
     assert (await days.state_after_a_restart("1")).status is AlertStatus.OK
 

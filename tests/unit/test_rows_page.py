@@ -26,7 +26,7 @@ def test_an_example_is_a_whole_row_of_its_shape(shape: str, example: str) -> Non
 
 def test_every_shape_has_its_section_in_the_order_that_decides() -> None:
     assert set(re.findall(r"^### (\w+)$", PAGE, re.MULTILINE)) == {shape.name for shape in SHAPES}
-    order = PAGE.split("as many: ")[1].split(".")[0]
+    order = PAGE.split("otherwise the order is: ")[1].split(".")[0]
     assert [name.strip() for name in order.split(",")] == [shape.name for shape in SHAPES]
     assert len(EXAMPLES) >= 7
 

@@ -9,7 +9,16 @@ import anyio
 import pytest
 
 from monitor.errors import ConfigError, JudgeError
-from monitor.model.outcome import DefectRule, RateScope, Score, Skipped, SkippedReason, Unscored, UnscoredReason
+from monitor.model.outcome import (
+    DefectRule,
+    RateScope,
+    Score,
+    Skipped,
+    SkippedReason,
+    Unscored,
+    UnscoredReason,
+    result_id,
+)
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.scoring import Scorer, versions
 from monitor.stages import Question, SamplingDecision, Verdict
@@ -196,7 +205,7 @@ async def test_scoring_counts_nothing():
 
 
 def test_a_defect_rule_other_than_the_default_is_another_version():
-    """A rate by one rule is not the past of a rate by another."""
+    """A rate by one rule is not the past of a rate by another. The scores are the same, and so are their ids."""
 
     def version(rule: DefectRule) -> str:
         one = replace(configured(LocalEvaluator()), defect=rule)
@@ -205,7 +214,8 @@ def test_a_defect_rule_other_than_the_default_is_another_version():
     usual = LocalEvaluator.default_defect
     assert version(usual) == version(usual.on(LocalEvaluator.scale)) == "1"
     others = [DefectRule("below", 2), DefectRule("at_least", 2), DefectRule("label", label="bad")]
-    assert len({version(usual), *(version(rule) for rule in others)}) == 1 + len(others)
+    assert [version(rule) for rule in others] == ["1~below 2", "1~at_least 2", "1~label bad"]
+    assert {result_id("r", "local", version(rule)) for rule in others} == {result_id("r", "local", "1")}
 
 
 def test_other_options_another_judge_or_other_company_are_another_version():
