@@ -161,7 +161,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shapes.write_text(text.removesuffix(")\n") + ENTRY + ")\n")
     page = copy / "docs" / "rows.md"
     text = page.read_text()
-    order = re.search(r"as many: ([^.]+)\.", text)
+    order = re.search(r"otherwise the order is: ([^.]+)\.", text)
     assert order is not None
     text = text.replace(order[1], f"{order[1]}, acme_row").replace("\n| `case`:", f"\n{LINE}\n| `case`:")
     page.write_text(text + SECTION)
