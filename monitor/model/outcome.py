@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -438,8 +439,13 @@ class EvaluationResult:
         return self.known_id or result_id(self.case.request_id, self.evaluator, self.version, self.key)
 
 
-RULE_MARK: Final = "~"
-"""In a version, what stands between the evaluator's own version and a defect rule other than its default."""
+_RULE: Final = re.compile(r"~(?:below|at_least|label) ")
+
+
+def version_with_rule(version: str, rule: DefectRule) -> str:
+    """Return an evaluator's version with a defect rule other than its default at the end: `1+0f3a9c21~below 2`."""
+    limit = rule.label if rule.kind == "label" else f"{float(rule.threshold):.12g}"
+    return f"{version}~{rule.kind} {limit}"
 
 
 @lru_cache(maxsize=2048)
@@ -450,6 +456,6 @@ def result_id(request_id: str, evaluator: str, version: str, key: str = "") -> s
     part of a trace arrives again, the answer may seem to be in another span. The latest ids are cached, since each is
     needed when a case is drawn and when its result is published and written.
     """
-    instrument = version.partition(RULE_MARK)[0]
+    instrument = _RULE.split(version, maxsplit=1)[0]
     text = "\x1f".join((request_id, evaluator, instrument, *((key,) if key else ())))
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -31,7 +31,6 @@ from monitor.judge.settings import JudgeSettings
 from monitor.judge.setup import place_of
 from monitor.model.case import Case, changed
 from monitor.model.outcome import (
-    RULE_MARK,
     Cost,
     EvaluationResult,
     Outcome,
@@ -42,6 +41,7 @@ from monitor.model.outcome import (
     Unscored,
     UnscoredReason,
     result_id,
+    version_with_rule,
 )
 from monitor.model.service_version import ServiceVersion
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator, defects_by
@@ -338,11 +338,8 @@ def versions(evaluators: Sequence[ConfiguredEvaluator], models: Mapping[str, str
 
 def _version(one: ConfiguredEvaluator, evaluators: Sequence[ConfiguredEvaluator], models: Mapping[str, str]) -> str:
     made = _instrument(one, evaluators, models)
-    rule = one.defect
-    if rule == one.evaluator.default_defect:
-        return made
-    limit = rule.label if rule.kind == "label" else f"{float(rule.threshold):.12g}"
-    return f"{made}{RULE_MARK}{rule.kind} {limit}"  # the same scores, but no rate adds up defects by two rules
+    # The scores are the same by any rule, but no rate adds up defects by two rules.
+    return made if one.defect == one.evaluator.default_defect else version_with_rule(made, one.defect)
 
 
 def _instrument(one: ConfiguredEvaluator, evaluators: Sequence[ConfiguredEvaluator], models: Mapping[str, str]) -> str:

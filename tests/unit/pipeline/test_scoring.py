@@ -216,6 +216,7 @@ def test_a_defect_rule_other_than_the_default_is_another_version():
     others = [DefectRule("below", 2), DefectRule("at_least", 2), DefectRule("label", label="bad")]
     assert [version(rule) for rule in others] == ["1~below 2", "1~at_least 2", "1~label bad"]
     assert {result_id("r", "local", version(rule)) for rule in others} == {result_id("r", "local", "1")}
+    assert result_id("r", "local", "1~2") != result_id("r", "local", "1~3")  # a plug-in's own version
 
 
 def test_other_options_another_judge_or_other_company_are_another_version():
